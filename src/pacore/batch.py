@@ -1,0 +1,133 @@
+"""Many problems through one session: as many open as the slots can use, results as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable
+
+from pacore.coordination.loop import coordinate
+from pacore.errors import PacoreError
+from pacore.events import Event, RoundStarted, RunFinished
+from pacore.session import Session
+from pacore.traces.journal import Journal, recorded_trajectories
+from pacore.traces.run_directory import RunDirectory
+from pacore.types import Problem, SamplingParams, Schedule
+
+Reader = Callable[[str, Event], None]
+"""Gets every event with the id of its problem, after the journal has it."""
+
+
+class Batch:
+    """Runs problems that a run directory has no result for yet.
+
+    Problems are opened only when a slot would stand idle otherwise, so memory holds a few of them
+    however many there are, and early ones finish early.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        directory: RunDirectory,
+        schedule: Schedule,
+        *,
+        seed: int = 0,
+        sampling: SamplingParams | None = None,
+        retry_failed: bool = False,
+        progress: bool = False,
+        reader: Reader | None = None,
+    ) -> None:
+        self._session = session
+        self._directory = directory
+        self._schedule = schedule
+        self._seed = seed
+        self._sampling = sampling
+        self._retry_failed = retry_failed
+        self._progress = progress
+        self._reader = reader
+        self._opening = 0
+        self._opened = asyncio.Event()
+        # Calls that wait to be retried hold no slot; without a limit a failing endpoint would have
+        # every problem opened at once.
+        self._room = asyncio.Semaphore(max(4, 2 * session.slots.limit))
+        self.unopened = 0
+
+    async def run(self, problems: Iterable[Problem]) -> None:
+        """Run all of them. Raises EndpointRefusedError as soon as an endpoint refuses the run.
+
+        Being cancelled, it closes every call in flight; what was finished is kept.
+        """
+        seconds = self._session.budget.seconds
+        loop = asyncio.get_running_loop()
+        end = None if seconds is None else loop.time() + seconds
+        try:
+            async with asyncio.TaskGroup() as group:
+                for problem in problems:
+                    await self._wait_for_need()
+                    left = None if end is None else end - loop.time()
+                    if (
+                        left is not None
+                        and seconds is not None
+                        and (left <= seconds * self._session.budget.final_share)
+                    ):
+                        self.unopened += 1
+                        continue
+                    await self._room.acquire()
+                    self._opening += 1
+                    group.create_task(self._solve(problem, left))
+        except BaseExceptionGroup as failures:
+            raise _cause(failures) from failures
+
+    async def _wait_for_need(self) -> None:
+        while True:
+            await self._session.slots.idle.wait()
+            if not self._opening:
+                return
+            self._opened.clear()
+            await self._opened.wait()
+
+    async def _solve(self, problem: Problem, seconds: float | None) -> None:
+        opened = False
+        try:
+            path = self._directory.trace_path(problem.id)
+            context = self._session.context(
+                seed=self._seed,
+                sampling=self._sampling,
+                recorded=recorded_trajectories(path, retry_failed=self._retry_failed),
+                progress=self._progress,
+                seconds=seconds,
+            )
+            events = coordinate(problem, self._schedule, context)
+            with Journal(path) as journal:
+                async with contextlib.aclosing(events):
+                    async for event in events:
+                        await journal.write(event)
+                        if isinstance(event, RunFinished):
+                            self._directory.append(event.result)
+                        if self._reader is not None:
+                            self._reader(problem.id, event)
+                        if not opened and isinstance(event, RoundStarted):
+                            opened = True
+                            self._mark_opened()
+        finally:
+            if not opened:
+                self._mark_opened()
+            self._room.release()
+
+    def _mark_opened(self) -> None:
+        self._opening -= 1
+        self._opened.set()
+
+
+def _cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The failure to tell of: one of ours before any other."""
+    leaves = list(_leaves(group))
+    return next((leaf for leaf in leaves if isinstance(leaf, PacoreError)), leaves[0])
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterable[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error

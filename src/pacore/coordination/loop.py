@@ -1,0 +1,335 @@
+"""The one loop: every method is a schedule that it runs, and everything it does is an event.
+
+It is an async generator. Between two events it waits for its reader, so what the reader has put on
+disk is there before anything builds on it; and closing the generator closes every call in flight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncGenerator, Sequence
+
+import msgspec
+
+from pacore.coordination.accounts import Accounts
+from pacore.coordination.agreement import agreement_classes, agreement_of
+from pacore.coordination.planning import RoundPlan
+from pacore.coordination.rounds import RoundRun, RunContext
+from pacore.coordination.schedules import check_schedule
+from pacore.events import (
+    Event,
+    RoundFinished,
+    RoundStarted,
+    RunFinished,
+    RunStarted,
+    TrajectoryFinished,
+    Warned,
+)
+from pacore.sampling.budget import MIN_CAP
+from pacore.sampling.sampler import Prompt
+from pacore.seeds import derive_random
+from pacore.types import (
+    CompactMessage,
+    Problem,
+    Purpose,
+    Result,
+    RoundSpec,
+    RunStatus,
+    RunWarning,
+    SamplingParams,
+    Schedule,
+    Trajectory,
+)
+from pacore.version import __version__
+
+_BEST = re.compile(r"\bbest\W{0,8}(\d+)", re.IGNORECASE)
+
+
+async def coordinate(
+    problem: Problem, schedule: Schedule, context: RunContext
+) -> AsyncGenerator[Event, None]:
+    """Run ``schedule`` on ``problem``; the last event is RunFinished with the Result.
+
+    Raises EndpointRefusedError when an endpoint refuses the run as a whole, ConfigError for a schedule
+    that does not fit together. Failures of single calls are in the events and in the result.
+    """
+    check_schedule(schedule)
+    run = _Run(problem, schedule, context)
+    try:
+        async for event in run.events():
+            yield event
+    finally:
+        context.ledger.give_back(problem.id)
+
+
+class _Run:
+    """The state of one run: the messages at hand, and the accounts."""
+
+    def __init__(self, problem: Problem, schedule: Schedule, context: RunContext) -> None:
+        self.problem = problem
+        self.schedule = schedule
+        self.context = context
+        self.accounts = Accounts()
+        self.messages: list[CompactMessage] = []
+        self.agreement: float | None = None
+        self.degraded = False
+        self.calls_left = schedule.planned_calls
+        loop_now = asyncio.get_running_loop().time()
+        seconds = context.budget.seconds
+        self.final_deadline = None if seconds is None else loop_now + seconds
+        self.round_deadline = (
+            None if seconds is None else loop_now + seconds * (1 - context.budget.final_share)
+        )
+        self._outbox: list[Event] = []
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """The whole run."""
+        context = self.context
+        yield RunStarted(
+            problem=self.problem,
+            schedule=self.schedule,
+            seed=context.seed,
+            started_at=time.time(),
+            version=__version__,
+        )
+        if context.ledger.limits_calls and self.schedule.finish != "vote":
+            cap = (self.schedule.final.sampling or context.sampling).max_tokens
+            context.ledger.set_aside(self.problem.id, cap, self.schedule.planned_calls)
+        agreed: CompactMessage | None = None
+        for number, spec in enumerate(self.schedule.rounds, start=1):
+            sampling = self._afforded(spec)
+            if sampling is None:
+                self._warn(
+                    "budget", f"round {number} and later ones were left out: {context.ledger.describe()}"
+                )
+                self.degraded = True
+                break
+            round_run = self._round(spec, number, sampling)
+            async for event in self._parallel_round(round_run, spec, number):
+                yield event
+            if (failure := self._accept(round_run, spec, number)) is not None:
+                for event in self._finished("failed", None, failure):
+                    yield event
+                return
+            for event in self._take_outbox():
+                yield event
+            agreed = round_run.agreed
+            if agreed is not None or round_run.timed_out:
+                break
+        async for event in self._finish(agreed):
+            yield event
+
+    def _round(self, spec: RoundSpec, number: int, sampling: SamplingParams) -> RoundRun:
+        return RoundRun(
+            self.context,
+            self.problem,
+            spec,
+            self._plan(spec, number, sampling, "reason"),
+            indexes=range(spec.width),
+            endpoints=spec.endpoints or (self.context.default,),
+            deadline=self.round_deadline,
+        )
+
+    async def _parallel_round(
+        self, round_run: RoundRun, spec: RoundSpec, number: int
+    ) -> AsyncGenerator[Event, None]:
+        yield RoundStarted(round=number, width=spec.width)
+        async for event in self._recorded(round_run):
+            yield event
+        texts = [message.text for message in round_run.messages]
+        classes = agreement_classes(texts, self.context.equivalence)
+        self.agreement = agreement_of(classes, len(texts))
+        yield RoundFinished(
+            round=number,
+            messages=tuple(round_run.messages),
+            lost=tuple(round_run.lost),
+            skipped=round_run.skipped,
+            agreement=self.agreement,
+        )
+
+    async def _recorded(self, round_run: RoundRun) -> AsyncGenerator[Event, None]:
+        async for event in round_run.events():
+            yield event
+            if isinstance(event, TrajectoryFinished):
+                self.accounts.record(event.trajectory)
+
+    def _accept(self, round_run: RoundRun, spec: RoundSpec, number: int) -> str | None:
+        """Take over the round's messages and warn of what was lost; the reason to give up, if any."""
+        self.calls_left -= spec.width * (2 if spec.compact == "summary" else 1)
+        for warning in self.accounts.round_warnings(round_run, spec, number):
+            self._warn(warning.code, warning.text)
+        found = len(round_run.messages)
+        forced = round_run.timed_out or self.context.ledger.refused
+        if found < spec.needed and round_run.agreed is None:
+            reasons = "; ".join(dict.fromkeys(lost.reason for lost in round_run.lost))
+            text = f"round {number} left {found} messages of the {spec.needed} needed: {reasons}"
+            if found == 0 and not (forced and self.messages):
+                return text
+            if self.schedule.on_partial == "fail" and not forced:
+                return text
+            self._warn("too_few_messages", text)
+            self.degraded = True
+        if found:
+            self.messages = round_run.messages
+        return None
+
+    async def _finish(self, agreed: CompactMessage | None) -> AsyncGenerator[Event, None]:
+        if agreed is not None:
+            outcome = self._finished("complete", agreed.text, None)
+        elif self.schedule.finish == "vote":
+            outcome = self._voted()
+        else:
+            async for event in self._last_round():
+                yield event
+            return
+        for event in outcome:
+            yield event
+
+    async def _last_round(self) -> AsyncGenerator[Event, None]:
+        """The finish's own call: tried again, then elsewhere, then replaced by the best message."""
+        purpose: Purpose = "select" if self.schedule.finish == "select" else "reason"
+        number = len(self.schedule.rounds) + 1
+        yield RoundStarted(round=number, width=1, purpose=purpose)
+        last: Trajectory | None = None
+        tried = ""
+        for attempt, endpoint in enumerate(self._final_endpoints()):
+            if last is not None and last.status == "failed" and endpoint == tried:
+                # The dispatcher has already tried this endpoint as often as its settings allow.
+                continue
+            tried = endpoint
+            round_run = self._final_run(number, purpose, attempt, endpoint)
+            async for event in self._recorded(round_run):
+                yield event
+            last = round_run.trajectories[-1]
+            if (answer := self._final_answer(last, purpose)) is not None:
+                if endpoint == self.schedule.fallback:
+                    self._warn(
+                        "fallback_endpoint", f"the last round was answered by the endpoint {endpoint!r}"
+                    )
+                yield RoundFinished(round=number, messages=tuple(round_run.messages), lost=())
+                for event in self._finished("complete", answer, None, final=last):
+                    yield event
+                return
+            if round_run.timed_out:
+                break
+        assert last is not None, "there is always one endpoint to try"
+        lost = self.accounts.lost_final(last)
+        yield RoundFinished(round=number, messages=(), lost=(lost,))
+        for event in self._without_last_round(last, f"the last round gave no answer: {lost.reason}"):
+            yield event
+
+    def _final_endpoints(self) -> list[str]:
+        own = self.schedule.final.endpoints or (self.context.default,)
+        tries = [own[attempt % len(own)] for attempt in range(self.schedule.final_attempts)]
+        return [*tries, self.schedule.fallback] if self.schedule.fallback is not None else tries
+
+    def _final_run(self, number: int, purpose: Purpose, attempt: int, endpoint: str) -> RoundRun:
+        spec = self.schedule.final
+        sampling = self._afforded(spec, final=True) or self.context.sampling
+        return RoundRun(
+            self.context,
+            self.problem,
+            spec,
+            self._plan(spec, number, sampling, purpose),
+            indexes=(attempt,),
+            endpoints=(endpoint,),
+            deadline=self.final_deadline,
+        )
+
+    def _final_answer(self, trajectory: Trajectory, purpose: Purpose) -> str | None:
+        if trajectory.status != "complete":
+            return None
+        if purpose == "reason":
+            return trajectory.content
+        choices = _BEST.findall(trajectory.content)
+        place = int(choices[-1]) - 1 if choices else -1
+        if not 0 <= place < len(trajectory.references):
+            return None
+        chosen = trajectory.references[place]
+        return next(m.text for m in self.messages if (m.round, m.index) == (chosen.round, chosen.index))
+
+    def _without_last_round(self, last: Trajectory, reason: str) -> list[Event]:
+        self.degraded = True
+        if self.messages:
+            self._warn("last_round_failed", f"{reason}; the answer is the best message of the round before")
+            return self._finished("degraded", self._best_message().text, None)
+        if last.content.strip():
+            self._warn(last.status, reason.replace("gave no answer", "ended early"))
+            return self._finished("degraded", last.content, None, final=last)
+        return self._finished("failed", None, reason)
+
+    def _voted(self) -> list[Event]:
+        if not self.messages:
+            return self._finished("failed", None, "there is no message to vote on")
+        return self._finished("complete", self._best_message().text, None)
+
+    def _best_message(self) -> CompactMessage:
+        """A message of the most frequent answer; equally frequent ones are drawn by the run's seed."""
+        classes = agreement_classes([message.text for message in self.messages], self.context.equivalence)
+        draw = derive_random("vote", self.context.seed, self.problem.id)
+        if not classes:
+            self._warn("no_agreement", "no final answer could be read in the messages; one was drawn")
+            return draw.choice(self.messages)
+        top = [members for members in classes if len(members) == len(classes[0])]
+        return self.messages[draw.choice(top)[0]]
+
+    def _plan(self, spec: RoundSpec, number: int, sampling: SamplingParams, purpose: Purpose) -> RoundPlan:
+        return RoundPlan(
+            self.problem,
+            spec,
+            number,
+            self.messages,
+            purpose=purpose,
+            sampling=sampling,
+            seed=self.context.seed,
+        )
+
+    def _afforded(self, spec: RoundSpec, *, final: bool = False) -> SamplingParams | None:
+        """The round's sampling with a cap that the budget can pay; ``None`` where it pays for no call."""
+        sampling = spec.sampling or self.context.sampling
+        ledger = self.context.ledger
+        if not ledger.limits_calls:
+            return sampling
+        name = (spec.endpoints or (self.context.default,))[0]
+        sampler = self.context.samplers[name]
+        chars = Prompt(self.problem.messages).chars + sum(len(message.text) for message in self.messages)
+        tokens = sampler.capabilities.prompt_tokens(chars)
+        prices = sampler.capabilities.prices
+        if final:
+            share = ledger.final_share(self.problem.id, tokens, prices)
+        else:
+            share = ledger.share(max(1, self.calls_left - 1), tokens, prices)
+        if share is None:
+            # Only money limits, and this endpoint costs nothing.
+            return sampling
+        if share < MIN_CAP and not final:
+            return None
+        cap = (
+            max(MIN_CAP, share)
+            if sampling.max_tokens is None
+            else min(sampling.max_tokens, max(MIN_CAP, share))
+        )
+        return msgspec.structs.replace(sampling, max_tokens=cap)
+
+    def _warn(self, code: str, text: str) -> None:
+        warning = RunWarning(code, text)
+        self.accounts.warnings.append(warning)
+        self._outbox.append(Warned(warning=warning))
+
+    def _take_outbox(self) -> Sequence[Event]:
+        events, self._outbox = self._outbox, []
+        return events
+
+    def _finished(
+        self, status: RunStatus, answer: str | None, failure: str | None, *, final: Trajectory | None = None
+    ) -> list[Event]:
+        if failure is not None:
+            self._warn("failed", failure)
+        if status == "complete" and self.degraded:
+            status = "degraded"
+        result: Result = self.accounts.result(
+            self.problem, status=status, answer=answer, final=final, agreement=self.agreement
+        )
+        return [*self._take_outbox(), RunFinished(result=result)]

@@ -1,0 +1,1 @@
+"""What a run leaves on disk: the journal of its events, folded into a trace, and the run directory."""

@@ -1,0 +1,127 @@
+"""The directory of a batch: its configuration, its results, and a journal for each problem."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from pacore.errors import JournalError
+from pacore.traces.journal import append_line, cut_torn_line
+from pacore.types import Result
+
+
+class RunDirectory:
+    """``DIR/run.json``, ``DIR/results.jsonl`` and ``DIR/trace/``; held by one process at a time.
+
+    ``settings`` decide what is computed: a directory begun with others is refused, as its results
+    would not be comparable.
+    """
+
+    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
+        self.path = path
+        self.results_path = path / "results.jsonl"
+        try:
+            (path / "trace").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise JournalError(f"cannot write to {path}: {error.strerror}; choose another --out") from error
+        self._lock = (path / ".lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._lock.close()
+            raise JournalError(
+                f"another pacore is writing to {path}; wait for it or choose another --out"
+            ) from error
+        self._check_settings(settings)
+        self.results_path.touch()
+        cut_torn_line(self.results_path)
+        self._results = self.results_path.open("ab", buffering=0)
+
+    def __enter__(self) -> RunDirectory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._results.close()
+        self._lock.close()
+
+    def trace_path(self, problem_id: str) -> Path:
+        """Where the journal of a problem lies; readable, safe as a file's name, and unique."""
+        slug = re.sub(r"[^A-Za-z0-9._-]+", "-", problem_id).strip("-.")[:60]
+        mark = hashlib.blake2b(problem_id.encode("utf-8", "surrogatepass"), digest_size=5).hexdigest()
+        return self.path / "trace" / f"{slug}-{mark}.jsonl"
+
+    def statuses(self) -> dict[str, str]:
+        """The status of every problem that has a result."""
+        return {line.id: line.status for line in self._lines()}
+
+    def status_counts(self) -> Counter[str]:
+        """How many problems ended with which status."""
+        return Counter(self.statuses().values())
+
+    def append(self, result: Result) -> None:
+        """Write a result; it is with the operating system when this returns."""
+        append_line(self._results.fileno(), msgspec.json.encode(result.record()))
+
+    def forget_failed(self) -> int:
+        """Take the results that are not complete out of the file, to be tried again; how many."""
+        kept, forgotten = [], 0
+        for raw in self.results_path.read_bytes().splitlines():
+            if msgspec.json.decode(raw, type=_ResultLine).status == "complete":
+                kept.append(raw + b"\n")
+            else:
+                forgotten += 1
+        if forgotten:
+            replacement = self.path / "results.jsonl.new"
+            replacement.write_bytes(b"".join(kept))
+            self._results.close()
+            replacement.replace(self.results_path)
+            self._results = self.results_path.open("ab", buffering=0)
+        return forgotten
+
+    def _lines(self) -> list[_ResultLine]:
+        with self.results_path.open("rb") as lines:
+            return [msgspec.json.decode(line, type=_ResultLine) for line in lines]
+
+    def _check_settings(self, settings: Mapping[str, Any]) -> None:
+        path = self.path / "run.json"
+        if path.exists():
+            try:
+                begun = msgspec.json.decode(path.read_bytes())["settings"]
+            except (msgspec.DecodeError, KeyError, TypeError) as error:
+                raise JournalError(f"{path} is no description of a run; choose another --out") from error
+            now = msgspec.json.decode(msgspec.json.encode(settings))
+            differing = [key for key in sorted({*begun, *now}) if begun.get(key) != now.get(key)]
+            if differing:
+                told = "; ".join(
+                    f"{key} was {_short(begun.get(key))}, is {_short(now.get(key))}" for key in differing
+                )
+                raise JournalError(
+                    f"{self.path} was begun with other settings ({told}); choose another --out"
+                )
+            return
+        description = {"settings": settings, "created_at": time.time(), "cwd": str(Path.cwd())}
+        temporary = path.with_suffix(".new")
+        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(description), indent=2))
+        os.replace(temporary, path)  # noqa: PTH105 - atomic, and says so
+
+
+class _ResultLine(msgspec.Struct):
+    id: str
+    status: str
+
+
+def _short(value: Any) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= 60 else text[:57] + "..."
