@@ -63,11 +63,11 @@ class Accounts:
                     "does the endpoint ignore the seed?",
                 )
             )
-        if fitted := _trimmed(round_run.trajectories):
+        if trims := round_run.plan.trims:
             warnings.append(
                 RunWarning(
                     "references_trimmed",
-                    f"{fitted} trajectories of round {number} read shortened references, to fit the window",
+                    f"the references of round {number} did not fit the window: {'; '.join(trims)}",
                 )
             )
         if round_run.agreed is not None and round_run.skipped:
@@ -124,10 +124,3 @@ def _repeats(trajectories: list[Trajectory]) -> int:
         if trajectory.status == "complete" and trajectory.purpose == "reason"
     )
     return sum(count - 1 for count in texts.values())
-
-
-def _trimmed(trajectories: list[Trajectory]) -> int:
-    return sum(
-        any(reference.kept_chars is not None for reference in trajectory.references)
-        for trajectory in trajectories
-    )

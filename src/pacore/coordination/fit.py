@@ -16,12 +16,11 @@ _HEADING_CHARS = len("Reference 32:\n\n\n")
 
 @dataclass(frozen=True, slots=True)
 class FittedReferences:
-    """References as a prompt will show them, and what was done to them."""
+    """References as a prompt will show them, and in words what was done to make them fit."""
 
     references: tuple[Reference, ...]
     texts: tuple[str, ...]
-    duplicates_dropped: int = 0
-    shortened: int = 0
+    trimmed: str | None = None
 
 
 def fit_references(
@@ -38,28 +37,27 @@ def fit_references(
     without references.
     """
     room = _room_for_references(fixed_chars, max_tokens, capabilities)
-    kept = list(messages)
-    if room is None or _size(kept) <= room:
-        return FittedReferences(tuple(Reference(m.round, m.index) for m in kept), tuple(m.text for m in kept))
-    kept = _without_repeats(kept)
-    dropped = len(messages) - len(kept)
+    if room is None or _size(messages) <= room:
+        return _shown(messages, None, None)
+    kept = _without_repeats(messages)
+    done = [f"{len(messages) - len(kept)} repeated ones dropped"] if len(kept) < len(messages) else []
     if _size(kept) <= room:
-        return FittedReferences(
-            tuple(Reference(m.round, m.index) for m in kept), tuple(m.text for m in kept), dropped
-        )
+        return _shown(kept, None, done[0])
     longest = _common_length([len(m.text) for m in kept], room - _HEADING_CHARS * len(kept))
-    references: list[Reference] = []
-    texts: list[str] = []
-    for message in kept:
-        if len(message.text) <= longest:
-            references.append(Reference(message.round, message.index))
-            texts.append(message.text)
-            continue
-        end = max(_MIN_KEPT_CHARS, longest - len(SHORTENED))
-        references.append(Reference(message.round, message.index, end))
-        texts.append(SHORTENED + message.text[-end:])
-    shortened = sum(reference.kept_chars is not None for reference in references)
-    return FittedReferences(tuple(references), tuple(texts), dropped, shortened)
+    done.append(f"{sum(len(m.text) > longest for m in kept)} shortened to {longest} characters")
+    return _shown(kept, longest, ", ".join(done))
+
+
+def _shown(messages: Sequence[CompactMessage], longest: int | None, trimmed: str | None) -> FittedReferences:
+    references = tuple(_reference(message, longest) for message in messages)
+    texts = tuple(map(shown_text, messages, references))
+    return FittedReferences(references, texts, trimmed)
+
+
+def _reference(message: CompactMessage, longest: int | None) -> Reference:
+    if longest is None or len(message.text) <= longest:
+        return Reference(message.round, message.index)
+    return Reference(message.round, message.index, max(_MIN_KEPT_CHARS, longest - len(SHORTENED)))
 
 
 def fit_cap(max_tokens: int | None, prompt_chars: int, capabilities: Capabilities) -> int | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from pacore.coordination.fit import FittedReferences, fit_cap, fit_references
+from pacore.coordination.fit import fit_cap, fit_references
 from pacore.coordination.prompt import render_synthesis, select_messages, synthesis_messages
 from pacore.sampling.sampler import Call, Capabilities, Prompt
 from pacore.seeds import derive_random, derive_seed
@@ -27,15 +27,19 @@ _BUILDERS: dict[Purpose, MessageBuilder] = {"reason": synthesis_messages, "selec
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """A call that fits, and how its references were made to."""
+class Reading:
+    """What a trajectory reads, made to fit: its references, the prompt with them, and the cap left."""
 
-    call: Call
-    fitted: FittedReferences
+    references: tuple[Reference, ...]
+    prompt: Prompt
+    sampling: SamplingParams
 
 
 class RoundPlan:
-    """Plans the calls of one round. Trajectories with the same references share one encoded prompt."""
+    """Plans the calls of one round. Trajectories with the same references share one encoded prompt.
+
+    ``trims`` says in words how references were made to fit the window, if they had to be.
+    """
 
     def __init__(
         self,
@@ -55,33 +59,41 @@ class RoundPlan:
         self._sampling = sampling
         self._seed = seed
         self._ordered = ordered_sources(problem.id, number, sources, seed)
-        self._prompts: dict[tuple[Reference, ...], Prompt] = {}
+        self._readings: dict[Hashable, Reading] = {}
+        self.trims: list[str] = []
 
-    def plan(self, index: int, capabilities: Capabilities) -> Planned:
+    def plan(self, index: int, capabilities: Capabilities) -> Call:
         """The call of trajectory ``index``, fitted to what is known of its endpoint now."""
         sources = self._sources_of(index)
-        fitted = fit_references(
-            sources,
-            fixed_chars=self._fixed_chars if sources else 0,
-            max_tokens=self._sampling.max_tokens,
-            capabilities=capabilities,
-        )
-        prompt = self._prompts.get(fitted.references)
-        if prompt is None:
-            prompt = Prompt(prompt_messages(self._problem, self._purpose, fitted.texts))
-            self._prompts[fitted.references] = prompt
-        cap = fit_cap(self._sampling.max_tokens, prompt.chars, capabilities)
-        call = Call(
+        shared = sources is self._ordered
+        key = (capabilities.window, capabilities.chars_per_token, None if shared else index)
+        reading = self._readings.get(key)
+        if reading is None:
+            reading = self._readings[key] = self._read(sources, capabilities)
+        return Call(
             problem_id=self._problem.id,
             round=self._number,
             index=index,
             purpose=self._purpose,
-            prompt=prompt,
-            sampling=msgspec.structs.replace(self._sampling, max_tokens=cap),
+            prompt=reading.prompt,
+            sampling=reading.sampling,
             seed=derive_seed(self._seed, self._problem.id, self._number, index),
-            references=fitted.references,
+            references=reading.references,
         )
-        return Planned(call, fitted)
+
+    def _read(self, sources: Sequence[CompactMessage], capabilities: Capabilities) -> Reading:
+        max_tokens = self._sampling.max_tokens
+        fitted = fit_references(
+            sources,
+            fixed_chars=self._fixed_chars if sources else 0,
+            max_tokens=max_tokens,
+            capabilities=capabilities,
+        )
+        if fitted.trimmed is not None and fitted.trimmed not in self.trims:
+            self.trims.append(fitted.trimmed)
+        prompt = Prompt(prompt_messages(self._problem, self._purpose, fitted.texts))
+        cap = fit_cap(max_tokens, prompt.chars, capabilities)
+        return Reading(fitted.references, prompt, msgspec.structs.replace(self._sampling, max_tokens=cap))
 
     def _sources_of(self, index: int) -> Sequence[CompactMessage]:
         reads = self._spec.reads

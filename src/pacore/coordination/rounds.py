@@ -62,7 +62,7 @@ class RoundRun:
         self._context = context
         self._problem = problem
         self._spec = spec
-        self._plan = plan
+        self.plan = plan
         self._endpoints = endpoints
         self._waiting = list(indexes)
         self._deadline = deadline
@@ -74,7 +74,6 @@ class RoundRun:
         self._messages: dict[int, CompactMessage] = {}
         self.lost: list[LostReference] = []
         self.trajectories: list[Trajectory] = []
-        self.notes: dict[str, int] = {}
         self.timed_out = False
         self.agreed: CompactMessage | None = None
 
@@ -117,7 +116,7 @@ class RoundRun:
         for _ in range(count):
             index = self._waiting.pop(0)
             sampler = self._sampler(index)
-            self._start(self._plan.plan(index, sampler.capabilities).call, sampler, replan=True)
+            self._start(self.plan.plan(index, sampler.capabilities), sampler, replan=True)
 
     def _start(self, call: Call, sampler: Sampler, *, replan: bool) -> None:
         watcher = CallWatcher(self._channel, call, sampler.capabilities, progress=self._context.progress)
@@ -145,12 +144,11 @@ class RoundRun:
                 return await sampler.sample(call, watcher)
             except ContextOverflowError as error:
                 learn_from_overflow(error, call.prompt.chars, sampler.capabilities)
-                planned = self._plan.plan(call.index, sampler.capabilities).call if replan else call
+                planned = self.plan.plan(call.index, sampler.capabilities) if replan else call
                 smaller = planned.prompt.chars < call.prompt.chars
                 if not smaller and planned.sampling.max_tokens == call.sampling.max_tokens:
                     return _too_long(call, error)
                 watcher.call = planned
-                self._note("refitted")
         return _too_long(watcher.call, ContextOverflowError("the prompt could not be made to fit"))
 
     def _take(self, trajectory: Trajectory) -> None:
@@ -253,9 +251,6 @@ class RoundRun:
 
     def _sampler(self, index: int) -> Sampler:
         return self._context.samplers[self._endpoints[index % len(self._endpoints)]]
-
-    def _note(self, code: str) -> None:
-        self.notes[code] = self.notes.get(code, 0) + 1
 
 
 def _too_long(call: Call, error: ContextOverflowError) -> Trajectory:

@@ -84,7 +84,7 @@ async def _address(child: asyncio.subprocess.Process, settings: EngineSettings, 
     assert child.stdout is not None
     threads = settings.threads or os.cpu_count() or 1
     line = {
-        "gguf": os.path.abspath(gguf),  # noqa: PTH100 - a name, not a look at the disk
+        "gguf": str(gguf),
         "name": name,
         "slots": settings.slots,
         "window": settings.window,

@@ -192,29 +192,31 @@ class Reply:
 
 def read_usage(raw: Any, call: Call, content: str, reasoning: str, capabilities: Capabilities) -> Usage:
     """The usage an endpoint reports; what is missing or impossible (negative) is estimated by us."""
-    estimate = estimate_usage(call.prompt.chars, content, reasoning, capabilities.chars_per_token)
     if not isinstance(raw, dict):
-        return estimate
+        return estimate_usage(call.prompt.chars, content, reasoning, capabilities.chars_per_token)
     prompt = _count(raw.get("prompt_tokens"))
     completion = _count(raw.get("completion_tokens"))
     if not completion and (content or reasoning):
         completion = None
-    details = raw.get("completion_tokens_details")
-    reasoned = _count(details.get("reasoning_tokens")) if isinstance(details, dict) else None
+    estimated = prompt is None or completion is None
+    if estimated:
+        ours = estimate_usage(call.prompt.chars, content, reasoning, capabilities.chars_per_token)
+        prompt = ours.prompt_tokens if prompt is None else prompt
+        completion = ours.completion_tokens if completion is None else completion
+    assert prompt is not None
+    assert completion is not None
+    reasoned = _detail(raw, "completion_tokens_details", "reasoning_tokens")
     if reasoned is None:
         reasoned = _count(raw.get("reasoning_tokens"))
-    prompt_details = raw.get("prompt_tokens_details")
-    cached = _count(prompt_details.get("cached_tokens")) if isinstance(prompt_details, dict) else None
-    total = estimate.completion_tokens if completion is None else completion
     if reasoned is None and reasoning:
         # Only the sum is known: part it as the text is parted.
-        reasoned = round(total * len(reasoning) / (len(reasoning) + len(content)))
+        reasoned = round(completion * len(reasoning) / (len(reasoning) + len(content)))
     return Usage(
-        prompt_tokens=estimate.prompt_tokens if prompt is None else prompt,
-        completion_tokens=total,
-        reasoning_tokens=min(reasoned or 0, total),
-        cached_tokens=cached or 0,
-        estimated=prompt is None or completion is None,
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        reasoning_tokens=min(reasoned or 0, completion),
+        cached_tokens=_detail(raw, "prompt_tokens_details", "cached_tokens") or 0,
+        estimated=estimated,
     )
 
 
@@ -246,6 +248,11 @@ def _arguments_text(arguments: Any) -> str:
     if isinstance(arguments, str):
         return arguments
     return "" if arguments is None else msgspec.json.encode(arguments).decode()
+
+
+def _detail(usage: dict[str, Any], group: str, name: str) -> int | None:
+    details = usage.get(group)
+    return _count(details.get(name)) if isinstance(details, dict) else None
 
 
 def _count(value: Any) -> int | None:

@@ -57,10 +57,8 @@ class RunDirectory:
         self._lock.close()
 
     def trace_path(self, problem_id: str) -> Path:
-        """Where the journal of a problem lies; readable, safe as a file's name, and unique."""
-        slug = re.sub(r"[^A-Za-z0-9._-]+", "-", problem_id).strip("-.")[:60]
-        mark = hashlib.blake2b(problem_id.encode("utf-8", "surrogatepass"), digest_size=5).hexdigest()
-        return self.path / "trace" / f"{slug}-{mark}.jsonl"
+        """Where the journal of a problem lies."""
+        return trace_path(self.path, problem_id)
 
     def statuses(self) -> dict[str, str]:
         """The status of every problem that has a result."""
@@ -115,6 +113,13 @@ class RunDirectory:
         temporary = path.with_suffix(".new")
         temporary.write_bytes(msgspec.json.format(msgspec.json.encode(description), indent=2))
         os.replace(temporary, path)  # noqa: PTH105 - atomic, and says so
+
+
+def trace_path(directory: Path, problem_id: str) -> Path:
+    """Where a run directory keeps a problem's journal; readable, safe as a file's name, and unique."""
+    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", problem_id).strip("-.")[:60]
+    mark = hashlib.blake2b(problem_id.encode("utf-8", "surrogatepass"), digest_size=5).hexdigest()
+    return directory / "trace" / f"{slug}-{mark}.jsonl"
 
 
 class _ResultLine(msgspec.Struct):
