@@ -63,10 +63,17 @@ def _events(model: str, reasoning: str, pieces: int) -> list[bytes]:
         }
         for delta in deltas
     ]
-    chunks.append({"id": "mock", "model": model, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    chunks.append(
+        {"id": "mock", "model": model, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    )
     tokens = (len(reasoning) + len(CONCLUSION)) // 4
     chunks.append(
-        {"id": "mock", "model": model, "choices": [], "usage": {"prompt_tokens": 20, "completion_tokens": tokens}}
+        {
+            "id": "mock",
+            "model": model,
+            "choices": [],
+            "usage": {"prompt_tokens": 20, "completion_tokens": tokens},
+        }
     )
     return [b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks] + [b"data: [DONE]\n\n"]
 
@@ -131,7 +138,13 @@ class Endpoint(asyncio.Protocol):
     def _maybe_fail(self, seed: int, streamed: bool) -> None:
         kind = random.Random(seed).random()
         if kind < 0.05:
-            self._write(_http("429 Too Many Requests", b'{"error": {"message": "slow down"}}', extra="Retry-After: 0\r\n"))
+            self._write(
+                _http(
+                    "429 Too Many Requests",
+                    b'{"error": {"message": "slow down"}}',
+                    extra="Retry-After: 0\r\n",
+                )
+            )
         elif kind < 0.10:
             self._write(_http("503 Service Unavailable", b'{"error": {"message": "overloaded"}}'))
         elif kind < 0.15 and self._transport is not None:

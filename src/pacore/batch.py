@@ -49,7 +49,8 @@ class Batch:
         self._opened = asyncio.Event()
         # Calls that wait to be retried hold no slot; without a limit a failing endpoint would have
         # every problem opened at once.
-        self._room = asyncio.Semaphore(max(4, 2 * session.slots.limit))
+        limit = session.slots.limit
+        self._room = asyncio.Semaphore(limit + max(4, limit // 4))
         self.unopened = 0
 
     async def run(self, problems: Iterable[Problem]) -> None:

@@ -53,23 +53,16 @@ class Accounts:
             warnings.append(
                 RunWarning("deadline", f"time was up in round {number}; what still thought was dropped")
             )
-        repeated = _repeats(round_run.trajectories)
-        if repeated:
+        if round_run.repeats:
             warnings.append(
                 RunWarning(
                     "identical_trajectories",
-                    f"{repeated} of {spec.width} trajectories of round {number} repeat another "
+                    f"{round_run.repeats} of {spec.width} trajectories of round {number} repeat another "
                     "word for word; "
                     "does the endpoint ignore the seed?",
                 )
             )
-        if trims := round_run.plan.trims:
-            warnings.append(
-                RunWarning(
-                    "references_trimmed",
-                    f"the references of round {number} did not fit the window: {'; '.join(trims)}",
-                )
-            )
+        warnings.extend(self.trim_warnings(round_run, number))
         if round_run.agreed is not None and round_run.skipped:
             warnings.append(
                 RunWarning(
@@ -78,6 +71,14 @@ class Accounts:
                 )
             )
         return warnings
+
+    def trim_warnings(self, round_run: RoundRun, number: int) -> list[RunWarning]:
+        """That references had to be made to fit the window, if they had to be."""
+        if not round_run.plan.trims:
+            return []
+        told = "; ".join(round_run.plan.trims)
+        text = f"the references of round {number} did not fit the window: {told}"
+        return [RunWarning("references_trimmed", text)]
 
     def lost_final(self, trajectory: Trajectory) -> LostReference:
         """Why the last round's trajectory is no answer."""
@@ -115,12 +116,3 @@ class Accounts:
             ground_truth=problem.ground_truth,
             carried=problem.carried,
         )
-
-
-def _repeats(trajectories: list[Trajectory]) -> int:
-    texts = Counter(
-        (trajectory.reasoning, trajectory.content)
-        for trajectory in trajectories
-        if trajectory.status == "complete" and trajectory.purpose == "reason"
-    )
-    return sum(count - 1 for count in texts.values())

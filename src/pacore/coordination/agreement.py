@@ -19,6 +19,7 @@ _FRAC = re.compile(r"([+-]?)\\[dt]?frac(?:\{([+-]?\d+)\}|(\d))(?:\{([+-]?\d+)\}|
 _PHRASE = re.compile(r"(?:final\s+answer|answer)\s*(?:is|:|=)\s*(?P<answer>[^\n]+)", re.IGNORECASE)
 _MARKUP = re.compile(r"\\(?:left|right|displaystyle|,|;|!|:| )|\$|\\[()\[\]]|\*\*|\s+")
 _MAX_ANSWER = 2_000
+_MAX_BOXES = 50
 
 
 class Equivalence(Protocol):
@@ -63,7 +64,10 @@ class PlainEquivalence:
 def last_boxed(text: str) -> str | None:
     """The content of the last ``\\boxed{…}`` with balanced braces, or ``None``."""
     place = len(text)
-    while (place := text.rfind("\\boxed", 0, place)) >= 0:
+    for _ in range(_MAX_BOXES):
+        place = text.rfind("\\boxed", 0, place)
+        if place < 0:
+            break
         start = text.find("{", place)
         if start >= 0 and not text[place + len("\\boxed") : start].strip():
             end = _closing_brace(text, start)

@@ -202,7 +202,10 @@ class _Run:
             round_run = self._final_run(number, purpose, attempt, endpoint)
             async for event in self._recorded(round_run):
                 yield event
-            last = round_run.trajectories[-1]
+            last = round_run.last
+            assert last is not None, "a round ends with a trajectory, if only a dropped one"
+            for warning in self.accounts.trim_warnings(round_run, number):
+                self._warn(warning.code, warning.text)
             if (answer := self._final_answer(last, purpose)) is not None:
                 if endpoint == self.schedule.fallback:
                     self._warn(

@@ -44,7 +44,8 @@ class RunContext:
 class RoundRun:
     """Runs the trajectories ``indexes`` of one round and collects what they leave.
 
-    Read :meth:`events` to its end; then ``messages``, ``lost`` and the rest tell the outcome.
+    Read :meth:`events` to its end; then ``messages``, ``lost`` and the rest tell the outcome: ``last``
+    is the trajectory that ended last, ``repeats`` counts those that say the same word for word.
     ``deadline`` is in event loop time: what still thinks then is dropped.
     """
 
@@ -73,7 +74,9 @@ class RoundRun:
         self._first: dict[int, Trajectory] = {}
         self._messages: dict[int, CompactMessage] = {}
         self.lost: list[LostReference] = []
-        self.trajectories: list[Trajectory] = []
+        self.last: Trajectory | None = None
+        self.repeats = 0
+        self._fingerprints: set[int] = set()
         self.timed_out = False
         self.agreed: CompactMessage | None = None
 
@@ -152,7 +155,7 @@ class RoundRun:
         return _too_long(watcher.call, ContextOverflowError("the prompt could not be made to fit"))
 
     def _take(self, trajectory: Trajectory) -> None:
-        self.trajectories.append(trajectory)
+        self._note(trajectory)
         if trajectory.purpose == "summarize":
             self._settle(self._first.pop(trajectory.index), trajectory)
         elif (chat := self._compaction.follow_up(self._problem, trajectory)) is not None:
@@ -162,6 +165,14 @@ class RoundRun:
             )
         else:
             self._settle(trajectory, None)
+
+    def _note(self, trajectory: Trajectory) -> None:
+        # Whole trajectories are not kept: with many problems open their reasoning would fill the memory.
+        self.last = trajectory
+        if trajectory.status == "complete" and trajectory.purpose == "reason":
+            fingerprint = hash((trajectory.reasoning, trajectory.content))
+            self.repeats += fingerprint in self._fingerprints
+            self._fingerprints.add(fingerprint)
 
     def _settle(self, trajectory: Trajectory, followed: Trajectory | None) -> None:
         text = self._compaction.message(trajectory, followed) if trajectory.status != "failed" else None
@@ -201,7 +212,7 @@ class RoundRun:
             event = await self._channel.get(None)
             yield event
             if isinstance(event, TrajectoryFinished):
-                self.trajectories.append(event.trajectory)
+                self._note(event.trajectory)
                 self._settle_late(event.trajectory)
                 watchers = [watcher for watcher in watchers if watcher.call.index != event.trajectory.index]
         for watcher in watchers:
@@ -215,7 +226,7 @@ class RoundRun:
             )
             dropped = call.trajectory("dropped", usage=generated)
             yield TrajectoryFinished(trajectory=dropped)
-            self.trajectories.append(dropped)
+            self._note(dropped)
             self._settle_late(dropped)
 
     def _settle_late(self, trajectory: Trajectory) -> None:

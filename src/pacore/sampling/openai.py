@@ -25,7 +25,7 @@ from pacore.errors import (
     TransientError,
 )
 from pacore.sampling.overflow import read_overflow
-from pacore.sampling.probe import probe_endpoint
+from pacore.sampling.probe import connection_trouble, probe_endpoint
 from pacore.sampling.sampler import Call, Capabilities, Watcher
 from pacore.sampling.sse import SSEDecoder
 from pacore.sampling.thinking import ThinkingStream
@@ -132,7 +132,7 @@ class EndpointSampler:
             reason = str(error) or f"no complete answer within {self.endpoint.timeouts.call:g} s"
             raise self._transient(reason, reply) from error
         except aiohttp.ClientConnectorError as error:
-            raise self._transient(f"cannot connect: {error.os_error.strerror or error}", reply) from error
+            raise self._transient(f"cannot connect: {connection_trouble(error)}", reply) from error
         except (aiohttp.ClientError, ConnectionError) as error:
             raise self._transient(f"the connection broke: {_reason(error)}", reply) from error
         return reply.trajectory(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -85,11 +86,20 @@ async def _get(
             "is the server still loading?"
         ) from error
     except (aiohttp.ClientError, OSError) as error:
-        cause = getattr(error, "os_error", error)
         raise EndpointRefusedError(
-            f"nothing answers at {endpoint.base_url} ({getattr(cause, 'strerror', None) or cause}); "
+            f"nothing answers at {endpoint.base_url} ({connection_trouble(error)}); "
             "start the server or correct --base-url"
         ) from error
+
+
+def connection_trouble(error: BaseException) -> str:
+    """Why there is no connection, in the system's words: "Connection refused" and the like."""
+    cause = getattr(error, "os_error", error)
+    number = getattr(cause, "errno", None)
+    # Name look-ups fail with negative numbers of their own, whose words are in strerror.
+    if isinstance(number, int) and number > 0:
+        return os.strerror(number)
+    return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
 
 
 def _decoded(data: bytes) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -34,18 +35,19 @@ class RunDirectory:
             (path / "trace").mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise JournalError(f"cannot write to {path}: {error.strerror}; choose another --out") from error
-        self._lock = (path / ".lock").open("w")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self._lock.close()
-            raise JournalError(
-                f"another pacore is writing to {path}; wait for it or choose another --out"
-            ) from error
-        self._check_settings(settings)
-        self.results_path.touch()
-        cut_torn_line(self.results_path)
-        self._results = self.results_path.open("ab", buffering=0)
+        with contextlib.ExitStack() as undo:
+            self._lock = undo.enter_context((path / ".lock").open("w"))
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise JournalError(
+                    f"another pacore is writing to {path}; wait for it or choose another --out"
+                ) from error
+            self._check_settings(settings)
+            self.results_path.touch()
+            cut_torn_line(self.results_path)
+            self._results = self.results_path.open("ab", buffering=0)
+            undo.pop_all()
 
     def __enter__(self) -> RunDirectory:
         return self
