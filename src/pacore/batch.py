@@ -81,7 +81,7 @@ class Batch:
 
     async def _wait_for_need(self) -> None:
         while True:
-            await self._session.slots.idle.wait()
+            await self._session.wait_until_idle()
             if not self._opening:
                 return
             self._opened.clear()

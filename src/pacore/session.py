@@ -36,17 +36,26 @@ class Session:
         self.budget = budget
         self.ledger = Ledger(budget)
         self.samplers: dict[str, Sampler] = {}
+        self._all_slots = [self.slots]
 
     def add(self, name: str, sampler: Sampler, *, concurrency: int, retries: Retries) -> None:
         """Put a sampler under the session's limits as the endpoint ``name``."""
+        slots = CallSlots(concurrency)
+        self._all_slots.append(slots)
         self.samplers[name] = Dispatcher(
             sampler,
-            slots=CallSlots(concurrency),
+            slots=slots,
             run_slots=self.slots,
             retries=retries,
             ledger=self.ledger,
             name=name,
         )
+
+    async def wait_until_idle(self) -> None:
+        """Wait for a moment in which a slot is free and no call waits for one, here or at an endpoint."""
+        while not all(slots.idle.is_set() for slots in self._all_slots):
+            for slots in self._all_slots:
+                await slots.idle.wait()
 
     def context(
         self,

@@ -21,6 +21,7 @@ from pacore.events import (
 )
 from pacore.types import Trajectory
 
+_UNFINISHED = ("failed", "dropped")
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Event).decode
 
@@ -104,18 +105,18 @@ def read_events(path: Path) -> Iterator[Event]:
 def recorded_trajectories(path: Path, *, retry_failed: bool = False) -> list[Trajectory]:
     """The finished trajectories of a journal, for a resumed run to replay.
 
-    With ``retry_failed``, failed ones are left out, and with them all later rounds, which were thought
-    without them.
+    With ``retry_failed``, failed and dropped ones are left out, and with them all later rounds, which
+    were thought without them.
     """
     if not path.exists():
         return []
     found = [event.trajectory for event in read_events(path) if isinstance(event, TrajectoryFinished)]
     if not retry_failed:
         return found
-    again = [trajectory.round for trajectory in found if trajectory.status == "failed"]
+    again = [trajectory.round for trajectory in found if trajectory.status in _UNFINISHED]
     last_round = min(again, default=None)
     return [
         trajectory
         for trajectory in found
-        if trajectory.status != "failed" and (last_round is None or trajectory.round <= last_round)
+        if trajectory.status not in _UNFINISHED and (last_round is None or trajectory.round <= last_round)
     ]
