@@ -1,0 +1,24 @@
+# Sourced by the other scripts: a virtual environment in .venv (or $PACORE_VENV), made and filled once.
+environment=${PACORE_VENV:-$root/.venv}
+
+# prepare_environment EXTRAS: install pacore with these extras, unless that was done since
+# pyproject.toml changed.
+prepare_environment() {
+    python=${PYTHON:-python3}
+    stamp=$environment/.pacore-$(echo "$1" | tr , -)
+    if [ -f "$stamp" ] && cmp -s "$stamp" "$root/pyproject.toml"; then
+        return
+    fi
+    if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+        echo "pacore needs Python 3.11 or later; '$python' is not. Set PYTHON to one that is." >&2
+        exit 1
+    fi
+    echo "preparing an environment in $environment (once)" >&2
+    if [ ! -x "$environment/bin/python" ] && ! "$python" -m venv "$environment" >&2; then
+        echo "'$python -m venv' does not work; on Debian and Ubuntu: apt install python3-venv" >&2
+        exit 1
+    fi
+    "$environment/bin/python" -m pip install --quiet --disable-pip-version-check \
+        --editable "$root[$1]" >&2
+    cp "$root/pyproject.toml" "$stamp"
+}
