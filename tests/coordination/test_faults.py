@@ -31,9 +31,13 @@ from support.running import QUESTION, codes, of_kind, result_of, run_events
 LOW = Schedule(rounds=(RoundSpec(width=4),))
 
 
+def listed(*replies: Reply) -> list[Reply]:
+    return list(replies)
+
+
 def numbered(*first: Reply, final: Reply = "final \\boxed{24}") -> Behaviour:
     """The n-th call of the first round gets ``first[n]``; whatever reads references gets ``final``."""
-    rest = iter(first)
+    rest = iter(listed(*first))
     return lambda body: final if reads_references(body) else next(rest)
 
 
@@ -236,7 +240,7 @@ async def test_an_endpoint_that_hangs_after_the_headers_costs_one_trajectory_not
 async def test_the_runs_deadline_drops_what_still_thinks_and_leaves_the_last_round_its_time(
     upstream: MockEndpoint,
 ) -> None:
-    answers = iter([Answer("a"), Answer("b"), Answer("c"), Hang([event({"content": "x" * 40})])])
+    answers = iter(listed(Answer("a"), Answer("b"), Answer("c"), Hang([event({"content": "x" * 40})])))
     upstream.behaviour = lambda body: "final" if reads_references(body) else next(answers)
     events = await run_events(
         endpoint=upstream.endpoint(concurrency=4), schedule="4,4", budget=Budget(seconds=0.8, final_share=0.5)
@@ -306,7 +310,7 @@ async def test_a_money_budget_caps_calls_by_their_price(upstream: MockEndpoint) 
 
 
 async def test_a_quorum_goes_on_without_the_slowest_and_counts_their_tokens(upstream: MockEndpoint) -> None:
-    answers = iter([Answer("a"), Answer("b"), Answer("c"), Hang([event({"content": "x" * 80})])])
+    answers = iter(listed(Answer("a"), Answer("b"), Answer("c"), Hang([event({"content": "x" * 80})])))
     upstream.behaviour = lambda body: "final" if reads_references(body) else next(answers)
     schedule = Schedule(rounds=(RoundSpec(width=4, quorum=Quorum(3, grace_s=0.1)),))
     events = await run_events(endpoint=upstream.endpoint(concurrency=4), schedule=schedule)
