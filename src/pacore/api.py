@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from pacore.config import Budget
+from pacore.config import Budget, choose_endpoint, load_config
 from pacore.coordination.agreement import Equivalence
 from pacore.coordination.compaction import Compaction
 from pacore.coordination.loop import coordinate
@@ -25,8 +25,10 @@ from pacore.types import Result, SamplingParams
 class SolveOptions(TypedDict, total=False):
     """Options of :func:`solve`, :func:`solve_sync` and :func:`stream`.
 
-    endpoint      an Endpoint, a base URL, or a sampler; none starts the embedded engine.
-    schedule      ``"low"`` (the default), ``"medium"``, ``"high"``, widths such as ``"32,4"``, or a Schedule.
+    endpoint      an Endpoint, a base URL, or a sampler. Where none is given it is the one of
+                  OPENAI_BASE_URL, else that of pacore.toml, else the embedded engine.
+    schedule      ``"low"`` (the default), ``"medium"``, ``"high"``, widths such as ``"32,4"``, the name of
+                  another preset or of a table in pacore.toml, or a Schedule.
     sampling      of all rounds that do not bring their own.
     seed          the run's seed; every random choice follows from it and the problem.
     budget        ceilings in tokens, dollars and seconds.
@@ -57,15 +59,19 @@ async def stream(problem: ProblemLike, **options: Unpack[SolveOptions]) -> Async
     Closing the generator, or leaving the loop that reads it with ``aclosing``, stops every call.
     Raises PacoreError and its kinds.
     """
-    schedule = parse_schedule(options.get("schedule", "low"))
+    config = load_config()
+    schedule = parse_schedule(options.get("schedule", "low"), config.schedules)
+    endpoint = options.get("endpoint")
+    if endpoint is None:
+        endpoint = choose_endpoint(config)
     budget = options.get("budget") or Budget()
     trace = options.get("trace")
     asked = read_problem(problem)
     async with contextlib.AsyncExitStack() as stack:
         session = await stack.enter_async_context(
             open_session(
-                options.get("endpoint"),
-                others=options.get("endpoints"),
+                endpoint,
+                others={**config.endpoints, **(options.get("endpoints") or {})},
                 schedules=[schedule],
                 concurrency=options.get("concurrency"),
                 budget=budget,

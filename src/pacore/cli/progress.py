@@ -50,8 +50,10 @@ class RunDisplay:
         self._rows: dict[int, RoundRow] = {}
         self._live: Live | None = None
         self._started = time.monotonic()
+        self._ended = False
 
     def __enter__(self) -> RunDisplay:
+        self._started = time.monotonic()
         if self._console.is_terminal and not self._quiet:
             self._live = Live(
                 get_renderable=self.render,
@@ -65,6 +67,7 @@ class RunDisplay:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._ended = True
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -107,6 +110,9 @@ class RunDisplay:
     def render(self) -> RenderableType:
         """The rows as they stand."""
         rows = [_rendered(row) for row in self._rows.values()]
+        if self._ended:
+            # The closing line gives the totals, as the endpoint counted them.
+            return Group(*rows)
         seconds = time.monotonic() - self._started
         tokens = sum(sum(row.tokens.values()) for row in self._rows.values())
         rate = tokens / seconds if seconds > 0 else 0.0

@@ -71,6 +71,8 @@ class CallWatcher:
     def started(self) -> None:
         """The call has its slot."""
         self.started_call = True
+        if not self._progress:
+            return
         call = self.call
         self._channel.put(
             TrajectoryStarted(

@@ -10,6 +10,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 
 import msgspec
 
@@ -24,7 +25,6 @@ from pacore.events import (
     RoundStarted,
     RunFinished,
     RunStarted,
-    TrajectoryFinished,
     Warned,
 )
 from pacore.sampling.budget import MIN_CAP
@@ -47,21 +47,15 @@ from pacore.version import __version__
 _BEST = re.compile(r"\bbest\W{0,8}(\d+)", re.IGNORECASE)
 
 
-async def coordinate(
-    problem: Problem, schedule: Schedule, context: RunContext
-) -> AsyncGenerator[Event, None]:
+def coordinate(problem: Problem, schedule: Schedule, context: RunContext) -> AsyncGenerator[Event, None]:
     """Run ``schedule`` on ``problem``; the last event is RunFinished with the Result.
 
-    Raises EndpointRefusedError when an endpoint refuses the run as a whole, ConfigError for a schedule
-    that does not fit together. Failures of single calls are in the events and in the result.
+    Raises ConfigError for a schedule that does not fit together, and while it runs EndpointRefusedError
+    when an endpoint refuses the run as a whole. Failures of single calls are in the events and in the
+    result.
     """
     check_schedule(schedule)
-    run = _Run(problem, schedule, context)
-    try:
-        async for event in run.events():
-            yield event
-    finally:
-        context.ledger.give_back(problem.id)
+    return _Run(problem, schedule, context).events()
 
 
 class _Run:
@@ -76,50 +70,63 @@ class _Run:
         self.agreement: float | None = None
         self.degraded = False
         self.calls_left = schedule.planned_calls
-        loop_now = asyncio.get_running_loop().time()
-        seconds = context.budget.seconds
-        self.final_deadline = None if seconds is None else loop_now + seconds
-        self.round_deadline = (
-            None if seconds is None else loop_now + seconds * (1 - context.budget.final_share)
-        )
+        self.failure: str | None = None
+        self.agreed: CompactMessage | None = None
+        self.round_deadline: float | None = None
+        self.final_deadline: float | None = None
         self._outbox: list[Event] = []
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """The whole run."""
         context = self.context
-        yield RunStarted(
-            problem=self.problem,
-            schedule=self.schedule,
-            seed=context.seed,
-            started_at=time.time(),
-            version=__version__,
-        )
-        if context.ledger.limits_calls and self.schedule.finish != "vote":
-            cap = (self.schedule.final.sampling or context.sampling).max_tokens
-            context.ledger.set_aside(self.problem.id, cap, self.schedule.planned_calls)
-        agreed: CompactMessage | None = None
+        self._set_deadlines()
+        try:
+            yield RunStarted(
+                problem=self.problem,
+                schedule=self.schedule,
+                seed=context.seed,
+                started_at=time.time(),
+                version=__version__,
+            )
+            if context.ledger.limits_calls and self.schedule.finish != "vote":
+                cap = (self.schedule.final.sampling or context.sampling).max_tokens
+                context.ledger.set_aside(self.problem.id, cap, self.schedule.planned_calls)
+            async with aclosing(self._parallel_rounds()) as events:
+                async for event in events:
+                    yield event
+            async with aclosing(self._finish()) as events:
+                async for event in events:
+                    yield event
+        finally:
+            context.ledger.give_back(self.problem.id)
+
+    def _set_deadlines(self) -> None:
+        seconds = self.context.budget.seconds
+        if seconds is not None:
+            now = asyncio.get_running_loop().time()
+            self.final_deadline = now + seconds
+            self.round_deadline = now + seconds * (1 - self.context.budget.final_share)
+
+    async def _parallel_rounds(self) -> AsyncGenerator[Event, None]:
+        """The schedule's rounds, until they are done, agree, fail, or time or money is up."""
         for number, spec in enumerate(self.schedule.rounds, start=1):
             sampling = self._afforded(spec)
             if sampling is None:
-                self._warn(
-                    "budget", f"round {number} and later ones were left out: {context.ledger.describe()}"
-                )
+                left_out = f"round {number} and later ones were left out"
+                self._warn("budget", f"{left_out}: {self.context.ledger.describe()}")
                 self.degraded = True
-                break
-            round_run = self._round(spec, number, sampling)
-            async for event in self._parallel_round(round_run, spec, number):
-                yield event
-            if (failure := self._accept(round_run, spec, number)) is not None:
-                for event in self._finished("failed", None, failure):
-                    yield event
                 return
+            round_run = self._round(spec, number, sampling)
+            yield RoundStarted(round=number, width=spec.width)
+            async with aclosing(round_run.events()) as events:
+                async for event in events:
+                    yield event
+            yield self._round_finished(round_run, number)
+            self._accept(round_run, spec, number)
             for event in self._take_outbox():
                 yield event
-            agreed = round_run.agreed
-            if agreed is not None or round_run.timed_out:
-                break
-        async for event in self._finish(agreed):
-            yield event
+            if self.failure is not None or self.agreed is not None or round_run.timed_out:
+                return
 
     def _round(self, spec: RoundSpec, number: int, sampling: SamplingParams) -> RoundRun:
         return RoundRun(
@@ -130,18 +137,13 @@ class _Run:
             indexes=range(spec.width),
             endpoints=spec.endpoints or (self.context.default,),
             deadline=self.round_deadline,
+            accounts=self.accounts,
         )
 
-    async def _parallel_round(
-        self, round_run: RoundRun, spec: RoundSpec, number: int
-    ) -> AsyncGenerator[Event, None]:
-        yield RoundStarted(round=number, width=spec.width)
-        async for event in self._recorded(round_run):
-            yield event
+    def _round_finished(self, round_run: RoundRun, number: int) -> RoundFinished:
         texts = [message.text for message in round_run.messages]
-        classes = agreement_classes(texts, self.context.equivalence)
-        self.agreement = agreement_of(classes, len(texts))
-        yield RoundFinished(
+        self.agreement = agreement_of(agreement_classes(texts, self.context.equivalence), len(texts))
+        return RoundFinished(
             round=number,
             messages=tuple(round_run.messages),
             lost=tuple(round_run.lost),
@@ -149,41 +151,40 @@ class _Run:
             agreement=self.agreement,
         )
 
-    async def _recorded(self, round_run: RoundRun) -> AsyncGenerator[Event, None]:
-        async for event in round_run.events():
-            yield event
-            if isinstance(event, TrajectoryFinished):
-                self.accounts.record(event.trajectory)
-
-    def _accept(self, round_run: RoundRun, spec: RoundSpec, number: int) -> str | None:
-        """Take over the round's messages and warn of what was lost; the reason to give up, if any."""
+    def _accept(self, round_run: RoundRun, spec: RoundSpec, number: int) -> None:
+        """Take over the round's messages; warn of what was lost, and give up where too little is left."""
         self.calls_left -= spec.width * (2 if spec.compact == "summary" else 1)
-        for warning in self.accounts.round_warnings(round_run, spec, number):
+        for warning in round_run.warnings(number):
             self._warn(warning.code, warning.text)
+        self.agreed = round_run.agreed
         found = len(round_run.messages)
-        forced = round_run.timed_out or self.context.ledger.refused
-        if found < spec.needed and round_run.agreed is None:
+        if found < spec.needed and self.agreed is None:
             reasons = "; ".join(dict.fromkeys(lost.reason for lost in round_run.lost))
             text = f"round {number} left {found} messages of the {spec.needed} needed: {reasons}"
-            if found == 0 and not (forced and self.messages):
-                return text
-            if self.schedule.on_partial == "fail" and not forced:
-                return text
+            # A ceiling that the user set is a wish for the best answer within it, not for none.
+            forced = round_run.timed_out or self.context.ledger.refused
+            nothing_at_hand = not found and not (forced and self.messages)
+            if nothing_at_hand or (self.schedule.on_partial == "fail" and not forced):
+                self.failure = text
+                return
             self._warn("too_few_messages", text)
             self.degraded = True
         if found:
             self.messages = round_run.messages
-        return None
 
-    async def _finish(self, agreed: CompactMessage | None) -> AsyncGenerator[Event, None]:
-        if agreed is not None:
-            outcome = self._finished("complete", agreed.text, None)
+    async def _finish(self) -> AsyncGenerator[Event, None]:
+        """From the last messages to the answer."""
+        if self.failure is not None:
+            outcome = self._finished("failed", None, self.failure)
+        elif self.agreed is not None:
+            outcome = self._finished("complete", self.agreed.text, None)
         elif self.schedule.finish == "vote":
             outcome = self._voted()
         else:
-            async for event in self._last_round():
-                yield event
-            return
+            outcome = []
+            async with aclosing(self._last_round()) as events:
+                async for event in events:
+                    yield event
         for event in outcome:
             yield event
 
@@ -200,11 +201,12 @@ class _Run:
                 continue
             tried = endpoint
             round_run = self._final_run(number, purpose, attempt, endpoint)
-            async for event in self._recorded(round_run):
-                yield event
+            async with aclosing(round_run.events()) as events:
+                async for event in events:
+                    yield event
             last = round_run.last
             assert last is not None, "a round ends with a trajectory, if only a dropped one"
-            for warning in self.accounts.trim_warnings(round_run, number):
+            for warning in round_run.trim_warnings(number):
                 self._warn(warning.code, warning.text)
             if (answer := self._final_answer(last, purpose)) is not None:
                 if endpoint == self.schedule.fallback:
@@ -239,6 +241,7 @@ class _Run:
             indexes=(attempt,),
             endpoints=(endpoint,),
             deadline=self.final_deadline,
+            accounts=self.accounts,
         )
 
     def _final_answer(self, trajectory: Trajectory, purpose: Purpose) -> str | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pacore.config import Budget
+from pacore.coordination.accounts import Accounts
 from pacore.coordination.agreement import Equivalence, PlainEquivalence, agreement_classes
 from pacore.coordination.channel import CallWatcher, Channel
 from pacore.coordination.compaction import Compaction, compaction_for, why_lost
@@ -17,7 +19,7 @@ from pacore.events import Event, LostReference, TrajectoryFinished
 from pacore.sampling.budget import Ledger
 from pacore.sampling.sampler import Call, Prompt, Sampler
 from pacore.seeds import derive_seed
-from pacore.types import CompactMessage, Problem, RoundSpec, SamplingParams, Trajectory, Usage
+from pacore.types import CompactMessage, Problem, RoundSpec, RunWarning, SamplingParams, Trajectory, Usage
 
 _REFITS = 4
 
@@ -27,7 +29,7 @@ class RunContext:
     """What a run of one problem works with.
 
     ``samplers`` are by endpoint name; ``default`` names the one for rounds that name none. With
-    ``progress`` the stream has TrajectoryProgress events.
+    ``progress`` the stream has the passing events as well: TrajectoryStarted, TrajectoryProgress.
     """
 
     samplers: Mapping[str, Sampler]
@@ -58,6 +60,7 @@ class RoundRun:
         *,
         indexes: Sequence[int],
         endpoints: Sequence[str],
+        accounts: Accounts,
         deadline: float | None = None,
     ) -> None:
         self._context = context
@@ -67,6 +70,7 @@ class RoundRun:
         self._endpoints = endpoints
         self._waiting = list(indexes)
         self._deadline = deadline
+        self._accounts = accounts
         self._grace_end: float | None = None
         self._compaction = compaction_for(spec, context.compactions)
         self._channel = Channel()
@@ -89,6 +93,49 @@ class RoundRun:
     def skipped(self) -> int:
         """Trajectories that were never launched."""
         return len(self._waiting)
+
+    def warnings(self, number: int) -> list[RunWarning]:
+        """What a reader should know of a round that is over."""
+        warnings = []
+        if self.lost:
+            reasons = Counter(f"{lost.status}: {lost.reason}" for lost in self.lost)
+            told = "; ".join(f"{count} × {reason}" for reason, count in reasons.most_common(4))
+            warnings.append(
+                RunWarning(
+                    "lost_references",
+                    f"{len(self.lost)} of {self._spec.width} trajectories of round {number} "
+                    f"left no message ({told})",
+                )
+            )
+        if self.timed_out:
+            warnings.append(
+                RunWarning("deadline", f"time was up in round {number}; what still thought was dropped")
+            )
+        if self.repeats:
+            warnings.append(
+                RunWarning(
+                    "identical_trajectories",
+                    f"{self.repeats} of {self._spec.width} trajectories of round {number} repeat another "
+                    "word for word; does the endpoint ignore the seed?",
+                )
+            )
+        warnings.extend(self.trim_warnings(number))
+        if self.agreed is not None and self.skipped:
+            warnings.append(
+                RunWarning(
+                    "agreement_stop",
+                    f"the messages agree: {self.skipped} calls of round {number} were saved",
+                )
+            )
+        return warnings
+
+    def trim_warnings(self, number: int) -> list[RunWarning]:
+        """That references had to be made to fit the window, if they had to be."""
+        if not self.plan.trims:
+            return []
+        told = "; ".join(self.plan.trims)
+        text = f"the references of round {number} did not fit the window: {told}"
+        return [RunWarning("references_trimmed", text)]
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Run; yields each event as it happens. Closing the generator stops every call."""
@@ -169,6 +216,7 @@ class RoundRun:
     def _note(self, trajectory: Trajectory) -> None:
         # Whole trajectories are not kept: with many problems open their reasoning would fill the memory.
         self.last = trajectory
+        self._accounts.record(trajectory)
         if trajectory.status == "complete" and trajectory.purpose == "reason":
             fingerprint = hash((trajectory.reasoning, trajectory.content))
             self.repeats += fingerprint in self._fingerprints

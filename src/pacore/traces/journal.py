@@ -13,7 +13,6 @@ import msgspec
 from pacore.errors import JournalError
 from pacore.events import (
     Event,
-    RoundFinished,
     RunFinished,
     TrajectoryFinished,
     TrajectoryProgress,
@@ -30,7 +29,8 @@ class Journal:
     """Appends the events of a run to ``path``; a torn last line of an earlier process is cut off.
 
     Each line reaches the operating system before :meth:`write` returns, so a killed process loses
-    none; :meth:`write` also waits for the disk itself at the end of each round.
+    none. At the end of the run :meth:`write` also waits for the disk itself, so that no result is
+    known of which a power cut could take the trace.
     """
 
     def __init__(self, path: Path) -> None:
@@ -55,7 +55,7 @@ class Journal:
         if isinstance(event, TrajectoryFinished) and event.trajectory.source == "journal":
             return
         append_line(self._file.fileno(), _encode(event))
-        if isinstance(event, (RoundFinished, RunFinished)):
+        if isinstance(event, RunFinished):
             await asyncio.to_thread(os.fdatasync, self._file.fileno())
 
 
