@@ -48,8 +48,8 @@ def run_all(names: list[str], runs: int, *, small: bool) -> dict[str, Runs]:
             for name in names:
                 if number and name in ONCE:
                     continue
-                size = [str(max(2, WORKLOADS[name][0] // 50))] if small else []
-                command = [sys.executable, "-m", "benchmarks.workloads", name, url, *size]
+                size = max(2, WORKLOADS[name][0] // 50) if small else 0
+                command = [sys.executable, "-m", "benchmarks.workloads", name, url, str(size), str(number)]
                 outcome = subprocess.run(command, capture_output=True, text=True, check=False)
                 if outcome.returncode:
                     sys.exit(f"workload {name} failed:\n{outcome.stderr}")

@@ -1,4 +1,4 @@
-"""The workloads, each run in a process of its own: ``python -m benchmarks.workloads NAME URL [SIZE]``.
+"""The workloads, each run in a process of its own: ``python -m benchmarks.workloads NAME URL [SIZE RUN]``.
 
 Each prints one JSON object of figures. CPU is user plus system time of this process alone; the endpoint
 runs in another.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import resource
 import signal
 import subprocess
@@ -186,30 +185,35 @@ class FirstComeSlots(CallSlots):
         await super().acquire(0.0)
 
 
-async def heavy_tails(url: str, number: int, *, first_come: bool) -> Figures:
-    """Heavy-tailed latencies: when each of ``number`` problems of [32, 4] is done, on 64 slots."""
-    endpoint = Endpoint(base_url=url, model="heavy", stream=False, concurrency=100_000)
+async def heavy_tails(url: str, number: int, *, seed: int, first_come: bool) -> Figures:
+    """Heavy-tailed latencies: when each of ``number`` problems of [32, 4] is done, on 64 slots.
+
+    The latencies follow from the seed, so both orders meet the same ones.
+    """
+    endpoint = Endpoint(base_url=url, model="heavy", stream=False)
     done: list[float] = []
     async with EndpointSampler(endpoint) as sampler:
         session = Session(SLOTS, Budget())
         if first_come:
             session.slots = FirstComeSlots(SLOTS)
-        session.add(DEFAULT, sampler, concurrency=endpoint.concurrency, retries=Retries())
+        session.add(DEFAULT, sampler, concurrency=100_000, retries=Retries())
         begun = time.perf_counter()
         if first_come:
-            await asyncio.gather(*(_finish(session, problem, done, begun) for problem in problems(number)))
+            await asyncio.gather(
+                *(_finish(session, problem, seed, done, begun) for problem in problems(number))
+            )
         else:
-            await _run_batch(session, number, done, begun)
+            await _run_batch(session, number, seed, done, begun)
     return {"makespan_s": max(done), "mean_latency_s": sum(done) / len(done)}
 
 
-async def _finish(session: Session, problem: Problem, done: list[float], begun: float) -> None:
-    async for _ in coordinate(problem, parse_schedule("32,4"), session.context(progress=False)):
+async def _finish(session: Session, problem: Problem, seed: int, done: list[float], begun: float) -> None:
+    async for _ in coordinate(problem, parse_schedule("32,4"), session.context(seed=seed, progress=False)):
         pass
     done.append(time.perf_counter() - begun)
 
 
-async def _run_batch(session: Session, number: int, done: list[float], begun: float) -> None:
+async def _run_batch(session: Session, number: int, seed: int, done: list[float], begun: float) -> None:
     def reader(problem_id: str, event: Event) -> None:
         if isinstance(event, RunFinished):
             done.append(time.perf_counter() - begun)
@@ -218,7 +222,9 @@ async def _run_batch(session: Session, number: int, done: list[float], begun: fl
         tempfile.TemporaryDirectory(prefix="pacore-bench-") as folder,
         RunDirectory(Path(folder), {}) as directory,
     ):
-        await Batch(session, directory, parse_schedule("32,4"), reader=reader).run(problems(number))
+        await Batch(session, directory, parse_schedule("32,4"), seed=seed, reader=reader).run(
+            problems(number)
+        )
 
 
 async def faults(url: str, number: int) -> Figures:
@@ -273,28 +279,29 @@ def _stats(url: str) -> dict[str, int]:
         return stats
 
 
+# Name to size, and what runs it given URL, size and the number of the run.
 WORKLOADS: dict[str, tuple[int, Any]] = {
-    "bare_client": (6000, bare_client),
-    "openai_sdk": (1000, openai_sdk),
-    "sampler_calls": (6000, sampler_calls),
-    "run_calls": (120, run_calls),
-    "stream_100k": (20, lambda url, size: run_calls(url, size, "stream-100k", stream=True)),
-    "whole_100k": (40, lambda url, size: run_calls(url, size, "whole-100k")),
-    "memory": (1000, memory),
-    "heavy_tails": (40, lambda url, size: heavy_tails(url, size, first_come=False)),
-    "heavy_tails_first_come": (40, lambda url, size: heavy_tails(url, size, first_come=True)),
-    "faults": (200, faults),
-    "killed": (20, killed),
+    "bare_client": (6000, lambda url, size, run: bare_client(url, size)),
+    "openai_sdk": (1000, lambda url, size, run: openai_sdk(url, size)),
+    "sampler_calls": (6000, lambda url, size, run: sampler_calls(url, size)),
+    "run_calls": (120, lambda url, size, run: run_calls(url, size)),
+    "stream_100k": (20, lambda url, size, run: run_calls(url, size, "stream-100k", stream=True)),
+    "whole_100k": (40, lambda url, size, run: run_calls(url, size, "whole-100k")),
+    "memory": (1000, lambda url, size, run: memory(url, size)),
+    "heavy_tails": (40, lambda url, size, run: heavy_tails(url, size, seed=run, first_come=False)),
+    "heavy_tails_first_come": (40, lambda url, size, run: heavy_tails(url, size, seed=run, first_come=True)),
+    "faults": (200, lambda url, size, run: faults(url, size)),
+    "killed": (20, lambda url, size, run: killed(url, size)),
 }
 
 
 def main(arguments: Iterable[str]) -> None:
     name, url, *rest = arguments
-    size, workload = WORKLOADS[name]
-    outcome = workload(url, int(rest[0]) if rest else size)
+    usual, workload = WORKLOADS[name]
+    size, run = (int(rest[0]) or usual, int(rest[1])) if rest else (usual, 0)
+    outcome = workload(url, size, run)
     print(json.dumps(asyncio.run(outcome) if asyncio.iscoroutine(outcome) else outcome))
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("PYTHONHASHSEED", "0")
     main(sys.argv[1:])

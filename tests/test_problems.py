@@ -30,6 +30,11 @@ def test_a_record_may_name_its_question_in_several_ways(record: dict[str, Any]) 
     assert (problem.id, problem.ground_truth, problem.carried) == ("7", "because", {"level": 3})
 
 
+def test_text_that_cannot_be_sent_is_told() -> None:
+    with pytest.raises(ProblemError, match="cannot be sent as JSON"):
+        read_problem("half a pair: \ud83d")
+
+
 def test_without_an_id_the_same_question_has_the_same_one() -> None:
     assert read_problem("Why?").id == read_problem({"question": "Why?", "level": 2}).id
     assert read_problem("Why?").id != read_problem("How?").id

@@ -5,6 +5,7 @@
 The arguments are those of ``pacore ask``.
 """
 
+import io
 import os
 import pty
 import re
@@ -41,9 +42,10 @@ def last_screen(output: str) -> str:
 
 
 def main() -> None:
+    """Record, draw, write."""
     arguments = sys.argv[1:]
     screen = last_screen(recorded(["pacore", "ask", *arguments]))
-    console = Console(record=True, width=WIDTH, file=Path(os.devnull).open("w"), force_terminal=True)
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(Text(f"$ pacore ask {shlex.join(arguments)}", style="bold"))
     console.print(Text.from_ansi(screen))
     picture = console.export_svg(title="pacore")

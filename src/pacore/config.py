@@ -61,7 +61,7 @@ class Endpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     base_url     up to and with ``/v1``.
     model        may be left out where the endpoint serves exactly one.
     api_key      the key itself; ``api_key_env`` names a variable that holds it. Never written to disk.
-    concurrency  calls in flight at this endpoint.
+    concurrency  calls in flight at this endpoint; the run's own limit where it is left out.
     stream       ask for server-sent events; needed for live progress and for counting what a dropped
                  call had generated.
     window       the context window in tokens, where the endpoint does not say it.
@@ -76,7 +76,7 @@ class Endpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str = "default"
     api_key: str | None = None
     api_key_env: str | None = None
-    concurrency: PositiveInt = 64
+    concurrency: PositiveInt | None = None
     stream: bool = True
     window: PositiveInt | None = None
     thinking: Literal["auto", "separate", "inline"] = "auto"

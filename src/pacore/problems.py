@@ -119,6 +119,10 @@ def _check_messages(messages: Sequence[Any], place: str) -> None:
                 f"{place}: the content of message {number} must be a string or a list of parts, "
                 f"not {_shown(message['content'])}"
             )
+    try:
+        msgspec.json.encode(messages)
+    except (UnicodeEncodeError, TypeError, ValueError) as error:
+        raise ProblemError(f"{place}: cannot be sent as JSON ({error})") from error
     index = task_index(messages)
     if index is None or not messages[index].get("content"):
         raise ProblemError(f"{place}: nothing is asked: the chat needs a user message with text")

@@ -23,6 +23,7 @@ from pacore.sampling.slots import CallSlots
 from pacore.types import SamplingParams, Schedule, Trajectory
 
 DEFAULT = "default"
+DEFAULT_CONCURRENCY = 64
 
 EndpointLike: TypeAlias = Endpoint | Sampler | str
 """An endpoint: its settings, its base URL, or a sampler of one's own."""
@@ -103,8 +104,9 @@ async def open_session(
     """Connect to what the runs need. With no ``endpoint`` the embedded engine is started.
 
     ``others`` are further endpoints by name; of these, the ones that ``schedules`` name are opened.
-    ``concurrency`` limits calls in flight over all endpoints. Endpoints are asked at once what they
-    serve, so that a wrong address, key or model is told before anything is spent.
+    ``concurrency`` limits calls in flight over all endpoints; 64 where neither it nor an endpoint says.
+    Endpoints are asked at once what they serve, so that a wrong address, key or model is told before
+    anything is spent.
     """
     report = report or _to_stderr
     async with contextlib.AsyncExitStack() as stack:
@@ -135,7 +137,7 @@ async def _add(
         return
     sampler = await stack.enter_async_context(EndpointSampler(item))
     await sampler.probe()
-    session.add(name, sampler, concurrency=item.concurrency, retries=item.retries)
+    session.add(name, sampler, concurrency=item.concurrency or limit, retries=item.retries)
 
 
 def _names_in(schedules: Iterable[Schedule]) -> list[str]:
@@ -156,7 +158,7 @@ def _named(name: str, others: Mapping[str, EndpointLike]) -> EndpointLike:
 
 
 def _concurrency(item: EndpointLike) -> int:
-    return item.concurrency if isinstance(item, Endpoint) else 64
+    return (item.concurrency if isinstance(item, Endpoint) else None) or DEFAULT_CONCURRENCY
 
 
 def _to_stderr(line: str) -> None:

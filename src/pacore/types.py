@@ -159,7 +159,8 @@ class RoundSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reads           which messages of the previous round each reads: ``"all"``, or a number of messages
                     drawn at random anew for each trajectory.
     compact         what is kept of each trajectory: its ``conclusion``, a ``tail`` of
-                    ``tail_tokens`` tokens, a ``summary`` by one more call, or ``none`` (all of it).
+                    ``tail_tokens`` tokens, a ``summary`` by one more call, ``none`` (all of it), or
+                    the name of a compaction of one's own.
     endpoints       names of the endpoints that take turns; empty for the run's own.
     sampling        overrides the run's sampling in this round.
     min_messages    usable messages needed to go on; half the width where not given.
@@ -168,7 +169,7 @@ class RoundSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     width: PositiveInt = 1
     reads: Literal["all"] | PositiveInt = "all"
-    compact: Literal["conclusion", "tail", "summary", "none"] = "conclusion"
+    compact: str = "conclusion"
     tail_tokens: PositiveInt = 2048
     endpoints: tuple[str, ...] = ()
     sampling: SamplingParams | None = None

@@ -258,6 +258,33 @@ async def test_the_runs_deadline_drops_what_still_thinks_and_leaves_the_last_rou
     await upstream.wait_for_disconnects(1)
 
 
+async def test_a_deadline_holds_also_while_text_never_stops_coming(upstream: MockEndpoint) -> None:
+    endless = Raw([event({"content": "x" * 50}) for _ in range(200_000)])
+    upstream.behaviour = lambda body: endless
+    events = await run_events(endpoint=upstream.endpoint(), schedule="4", budget=Budget(seconds=0.4))
+    result = result_of(events)
+    assert (result.status, result.calls.cancelled) == ("failed", 4)
+    assert result.wall_s < 5
+
+
+async def test_sixteen_overflows_at_once_are_learned_from_once(upstream: MockEndpoint) -> None:
+    words = "the prompt is beyond the context length"  # and no figures
+
+    def behaviour(body: dict[str, Any]) -> Reply:
+        if len(question_of(body)) > 9000:
+            return Status(400, {"error": {"message": words}})
+        return "final" if reads_references(body) else f"message {body['seed']} " + "long " * 300
+
+    upstream.models = {"data": [{"id": "mock", "max_model_len": 4000}]}
+    upstream.behaviour = behaviour
+    events = await run_events(endpoint=upstream.endpoint(), schedule="8,16")
+    assert result_of(events).status == "complete"
+    second = [e.trajectory for e in of_kind(events, TrajectoryFinished) if e.trajectory.round == 2]
+    assert len({trajectory.references for trajectory in second}) == 1
+    sent = [len(question_of(body)) for body in upstream.requests if reads_references(body)]
+    assert min(sent[:-1]) > 6000
+
+
 async def test_a_last_round_past_the_deadline_ends_with_the_best_message(upstream: MockEndpoint) -> None:
     upstream.behaviour = lambda body: Hang() if reads_references(body) else "\\boxed{24}"
     result = result_of(

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from pacore.coordination.prompt import render_synthesis, task_text
+from pacore.errors import ConfigError
 from pacore.events import RoundStarted, TrajectoryFinished
 from pacore.problems import read_problem
 from pacore.sampling.sampler import Call
 from pacore.sampling.scripted import Line, ScriptedSampler
-from pacore.types import RoundSpec, SamplingParams, Schedule, Trajectory
+from pacore.types import Problem, RoundSpec, SamplingParams, Schedule, Trajectory
 from support.running import QUESTION, codes, of_kind, result_of, run_events
 
 
@@ -194,6 +195,24 @@ async def test_without_compaction_whole_trajectories_are_read() -> None:
     await run_events(endpoint=sampler, schedule="no-compaction")
     both = all_of(1, 4) | {f"thoughts 1.{index}" for index in range(4)}
     assert read_by(sampler.calls[-1]) == both
+
+
+async def test_a_compaction_of_ones_own_is_used_by_its_name() -> None:
+    class FirstWord:
+        def follow_up(self, problem: Problem, trajectory: Trajectory) -> None:
+            return None
+
+        def message(self, trajectory: Trajectory, followed: Trajectory | None) -> str | None:
+            return trajectory.content.split()[0]
+
+    sampler = ScriptedSampler(lambda call: f"word{call.index} and more")
+    schedule = Schedule(rounds=(RoundSpec(width=2, compact="first-word"),))
+    await run_events(endpoint=sampler, schedule=schedule, compactions={"first-word": FirstWord()})
+    assert "word0" in last_text(sampler.calls[-1])
+    assert "and more" not in last_text(sampler.calls[-1])
+    with pytest.raises(ConfigError, match="no compaction 'first-wrd'; did you mean 'first-word'"):
+        wrong = Schedule(rounds=(RoundSpec(width=2, compact="first-wrd"),))
+        await run_events(endpoint=sampler, schedule=wrong, compactions={"first-word": FirstWord()})
 
 
 async def test_a_round_may_sample_in_its_own_way() -> None:

@@ -357,6 +357,15 @@ async def test_missing_or_impossible_usage_is_estimated_and_says_so(
     assert found.prompt_tokens > 0
 
 
+async def test_characters_sent_as_halves_of_surrogate_pairs_are_joined(upstream: MockEndpoint) -> None:
+    pieces = [
+        b'data: {"choices": [{"delta": {"content": "ok \\ud83d"}}]}\n\n',
+        b'data: {"choices": [{"delta": {"content": "\\ude00 \\ud83d"}, "finish_reason": "stop"}]}\n\n',
+    ]
+    upstream.behaviour = lambda body: Raw(pieces)
+    assert (await sample(upstream)).content == "ok 😀 \ufffd"
+
+
 async def test_a_connection_that_is_refused_in_a_run_is_transient(upstream: MockEndpoint) -> None:
     async with MockEndpoint() as gone:
         endpoint = gone.endpoint()

@@ -163,6 +163,11 @@ async def test_an_export_is_one_json_object_with_everything(tmp_path: Path) -> N
     assert exported["problem"]["messages"][0]["content"] == QUESTION
 
 
+async def test_a_full_disk_is_told(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match="No space left on device; what was written is kept"):
+        await run_events(endpoint=ScriptedSampler(script), schedule="2", trace="/dev/full")
+
+
 def test_an_empty_file_is_no_trace(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.touch()

@@ -27,6 +27,9 @@ class Channel:
 
     async def get(self, deadline: float | None) -> Event:
         """The next event. Raises TimeoutError at ``deadline`` (event loop time) if there is none."""
+        # Checked also while events keep coming: a stream that never pauses must not outlive its deadline.
+        if deadline is not None and asyncio.get_running_loop().time() >= deadline:
+            raise TimeoutError
         if not self._items:
             await self._wait(deadline)
         item = self._items.popleft()

@@ -7,7 +7,9 @@ from typing import Protocol
 
 import msgspec
 
+from pacore.config import unknown_name
 from pacore.coordination.prompt import summary_messages
+from pacore.errors import ConfigError
 from pacore.sampling.sampler import CHARS_PER_TOKEN
 from pacore.types import ChatMessage, Problem, RoundSpec, Trajectory
 
@@ -86,16 +88,20 @@ class Whole:
 
 
 def compaction_for(spec: RoundSpec, extra: Mapping[str, Compaction] | None = None) -> Compaction:
-    """The compaction that a round asks for; ``extra`` holds a user's own by name."""
-    if extra and spec.compact in extra:
-        return extra[spec.compact]
-    own: dict[str, Compaction] = {
+    """The compaction that a round asks for; ``extra`` holds a user's own by name.
+
+    Raises ConfigError for a name that is neither.
+    """
+    known: dict[str, Compaction] = {
         "conclusion": Conclusion(),
         "tail": Tail(spec.tail_tokens),
         "summary": Summary(),
         "none": Whole(),
+        **(extra or {}),
     }
-    return own[spec.compact]
+    if spec.compact not in known:
+        raise ConfigError(unknown_name("compaction", spec.compact, known))
+    return known[spec.compact]
 
 
 def conclusion_of(trajectory: Trajectory) -> str | None:

@@ -16,6 +16,7 @@ import msgspec
 
 from pacore.coordination.accounts import Accounts
 from pacore.coordination.agreement import agreement_classes, agreement_of
+from pacore.coordination.compaction import compaction_for
 from pacore.coordination.planning import RoundPlan
 from pacore.coordination.rounds import RoundRun, RunContext
 from pacore.coordination.schedules import check_schedule
@@ -55,6 +56,8 @@ def coordinate(problem: Problem, schedule: Schedule, context: RunContext) -> Asy
     result.
     """
     check_schedule(schedule)
+    for spec in schedule.rounds:
+        compaction_for(spec, context.compactions)
     return _Run(problem, schedule, context).events()
 
 
@@ -306,7 +309,8 @@ class _Run:
         if final:
             share = ledger.final_share(self.problem.id, tokens, prices)
         else:
-            share = ledger.share(max(1, self.calls_left - 1), tokens, prices)
+            last_call = 0 if self.schedule.finish == "vote" else 1
+            share = ledger.share(max(1, self.calls_left - last_call), tokens, prices)
         if share is None:
             # Only money limits, and this endpoint costs nothing.
             return sampling

@@ -193,12 +193,16 @@ class RoundRun:
             try:
                 return await sampler.sample(call, watcher)
             except ContextOverflowError as error:
-                learn_from_overflow(error, call.prompt.chars, sampler.capabilities)
-                planned = self.plan.plan(call.index, sampler.capabilities) if replan else call
-                smaller = planned.prompt.chars < call.prompt.chars
-                if not smaller and planned.sampling.max_tokens == call.sampling.max_tokens:
+                if not replan:
                     return _too_long(call, error)
-                watcher.call = planned
+                smaller = self.plan.plan(call.index, sampler.capabilities)
+                if not _is_smaller(smaller, call):
+                    # Nobody else has learned from the same refusal meanwhile.
+                    learn_from_overflow(error, call.prompt.chars, sampler.capabilities)
+                    smaller = self.plan.plan(call.index, sampler.capabilities)
+                if not _is_smaller(smaller, call):
+                    return _too_long(call, error)
+                watcher.call = smaller
         return _too_long(watcher.call, ContextOverflowError("the prompt could not be made to fit"))
 
     def _take(self, trajectory: Trajectory) -> None:
@@ -310,6 +314,12 @@ class RoundRun:
 
     def _sampler(self, index: int) -> Sampler:
         return self._context.samplers[self._endpoints[index % len(self._endpoints)]]
+
+
+def _is_smaller(call: Call, other: Call) -> bool:
+    if call.prompt.chars != other.prompt.chars:
+        return call.prompt.chars < other.prompt.chars
+    return (call.sampling.max_tokens or 0) < (other.sampling.max_tokens or 0)
 
 
 def _too_long(call: Call, error: ContextOverflowError) -> Trajectory:

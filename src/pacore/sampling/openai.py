@@ -41,6 +41,7 @@ _REMEDIES = {
 }
 _OPTIONAL = ("stream_options", "seed", "max_tokens", "temperature", "top_p")
 _ERROR_BYTES = 65_536
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 class EndpointSampler:
@@ -74,6 +75,8 @@ class EndpointSampler:
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=self.endpoint.timeouts.connect),
             skip_auto_headers=("User-Agent",),
             read_bufsize=1 << 18,
+            # Proxies of the environment are for the world outside, not for a server on this machine.
+            trust_env=self._url.host not in _LOOPBACK,
         )
         return self
 
@@ -203,7 +206,7 @@ class EndpointSampler:
     def _take(self, data: bytes, reply: Reply) -> tuple[str, str]:
         try:
             body = decode_body(data)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, ValueError) as error:
             raise self._transient(f"malformed answer ({error}): {_excerpt(data)}", reply) from error
         if body.error:
             raise self._failure_in_answer(body, reply)

@@ -71,7 +71,10 @@ async def _get(
     # llama.cpp's /props stands beside /v1, not below it.
     url = base.removesuffix("/v1") + path if path == "/props" else base + path
     try:
-        async with asyncio.timeout(PROBE_SECONDS), session.get(url, headers=headers) as response:
+        async with (
+            asyncio.timeout(PROBE_SECONDS),
+            session.get(url, headers={**headers, "Accept": "application/json"}) as response,
+        ):
             data = await response.read()
             if response.status in (401, 402, 403):
                 said = error_text(_decoded(data), response.reason or "")

@@ -7,6 +7,7 @@ whose type differs between servers are taken as they come and looked at afterwar
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -50,7 +51,21 @@ class Body(Struct):
     error: Any = None
 
 
-decode_body = msgspec.json.Decoder(Body).decode
+_decode_strictly = msgspec.json.Decoder(Body).decode
+
+
+def decode_body(data: bytes) -> Body:
+    """An answer or an event of one. Raises msgspec.DecodeError or ValueError for what is neither.
+
+    Servers that cut text by UTF-16 units send halves of surrogate pairs, which strict JSON forbids; the
+    halves are joined again when the answer is whole.
+    """
+    try:
+        return _decode_strictly(data)
+    except msgspec.DecodeError:
+        if b"\\ud" not in data.lower():
+            raise
+        return msgspec.convert(json.loads(data), Body)
 
 
 def encode_request(
@@ -161,7 +176,7 @@ class Reply:
         self, call: Call, capabilities: Capabilities, *, thinking: str, **provenance: Any
     ) -> Trajectory:
         """The finished trajectory, its reasoning told from its conclusion."""
-        content, reasoning, closed = "".join(self.content), "".join(self.reasoning), True
+        content, reasoning, closed = _joined(self.content), _joined(self.reasoning), True
         if thinking == "inline" or (thinking == "auto" and not self._separated(capabilities)):
             if "</think>" in content and not content.lstrip().startswith("<think>"):
                 capabilities.implicit_thinking = True
@@ -230,6 +245,15 @@ def error_text(error: Any, fallback: str = "") -> str:
     if isinstance(error, list) and error:
         return "; ".join(error_text(item) for item in error)
     return str(error).strip() if error else fallback
+
+
+def _joined(pieces: list[str]) -> str:
+    text = "".join(pieces)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 def _text_of_parts(value: Any) -> str:

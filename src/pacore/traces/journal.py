@@ -20,7 +20,6 @@ from pacore.events import (
 )
 from pacore.types import Trajectory
 
-_UNFINISHED = ("failed", "dropped")
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Event).decode
 
@@ -34,10 +33,13 @@ class Journal:
     """
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
-        # Appending and unbuffered: one write a line, and nothing of ours to lose.
-        self._file = path.open("ab", buffering=0)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Appending and unbuffered: one write a line, and nothing of ours to lose.
+            self._file = path.open("ab", buffering=0)
+        except OSError as error:
+            raise unwritable(path, error) from error
         cut_torn_line(path)
 
     def __enter__(self) -> Journal:
@@ -54,9 +56,20 @@ class Journal:
             return
         if isinstance(event, TrajectoryFinished) and event.trajectory.source == "journal":
             return
-        append_line(self._file.fileno(), _encode(event))
-        if isinstance(event, RunFinished):
-            await asyncio.to_thread(os.fdatasync, self._file.fileno())
+        try:
+            append_line(self._file.fileno(), _encode(event))
+            if isinstance(event, RunFinished):
+                await asyncio.to_thread(os.fdatasync, self._file.fileno())
+        except OSError as error:
+            raise unwritable(self.path, error) from error
+
+
+def unwritable(path: Path, error: OSError) -> JournalError:
+    """The sentence for a disk that is full or gone: what is on it already is kept."""
+    return JournalError(
+        f"cannot write to {path}: {error.strerror}; what was written is kept: make room, "
+        "and run again to go on"
+    )
 
 
 def append_line(descriptor: int, line: bytes) -> None:
@@ -105,18 +118,18 @@ def read_events(path: Path) -> Iterator[Event]:
 def recorded_trajectories(path: Path, *, retry_failed: bool = False) -> list[Trajectory]:
     """The finished trajectories of a journal, for a resumed run to replay.
 
-    With ``retry_failed``, failed and dropped ones are left out, and with them all later rounds, which
-    were thought without them.
+    With ``retry_failed``, those that came to no conclusion are left out, and with them all later rounds,
+    which were thought without them.
     """
     if not path.exists():
         return []
     found = [event.trajectory for event in read_events(path) if isinstance(event, TrajectoryFinished)]
     if not retry_failed:
         return found
-    again = [trajectory.round for trajectory in found if trajectory.status in _UNFINISHED]
+    again = [trajectory.round for trajectory in found if trajectory.status != "complete"]
     last_round = min(again, default=None)
     return [
         trajectory
         for trajectory in found
-        if trajectory.status not in _UNFINISHED and (last_round is None or trajectory.round <= last_round)
+        if trajectory.status == "complete" and (last_round is None or trajectory.round <= last_round)
     ]

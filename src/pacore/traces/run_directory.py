@@ -8,8 +8,7 @@ import hashlib
 import os
 import re
 import time
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import msgspec
 
 from pacore.errors import JournalError
-from pacore.traces.journal import append_line, cut_torn_line
+from pacore.traces.journal import append_line, cut_torn_line, unwritable
 from pacore.types import Result
 
 
@@ -66,33 +65,32 @@ class RunDirectory:
         """The status of every problem that has a result."""
         return {line.id: line.status for line in self._lines()}
 
-    def status_counts(self) -> Counter[str]:
-        """How many problems ended with which status."""
-        return Counter(self.statuses().values())
-
     def append(self, result: Result) -> None:
         """Write a result; it is with the operating system when this returns."""
-        append_line(self._results.fileno(), msgspec.json.encode(result.record()))
+        try:
+            append_line(self._results.fileno(), msgspec.json.encode(result.record()))
+        except OSError as error:
+            raise unwritable(self.results_path, error) from error
 
     def forget_failed(self) -> int:
         """Take the results that are not complete out of the file, to be tried again; how many."""
-        kept, forgotten = [], 0
-        for raw in self.results_path.read_bytes().splitlines():
-            if msgspec.json.decode(raw, type=_ResultLine).status == "complete":
-                kept.append(raw + b"\n")
-            else:
-                forgotten += 1
-        if forgotten:
-            replacement = self.path / "results.jsonl.new"
-            replacement.write_bytes(b"".join(kept))
-            self._results.close()
-            replacement.replace(self.results_path)
-            self._results = self.results_path.open("ab", buffering=0)
+        replacement = self.path / "results.jsonl.new"
+        forgotten = 0
+        with self.results_path.open("rb") as lines, replacement.open("wb") as kept:
+            for line in lines:
+                if msgspec.json.decode(line, type=_ResultLine).status == "complete":
+                    kept.write(line)
+                else:
+                    forgotten += 1
+        self._results.close()
+        replacement.replace(self.results_path)
+        self._results = self.results_path.open("ab", buffering=0)
         return forgotten
 
-    def _lines(self) -> list[_ResultLine]:
+    def _lines(self) -> Iterator[_ResultLine]:
         with self.results_path.open("rb") as lines:
-            return [msgspec.json.decode(line, type=_ResultLine) for line in lines]
+            for line in lines:
+                yield msgspec.json.decode(line, type=_ResultLine)
 
     def _check_settings(self, settings: Mapping[str, Any]) -> None:
         path = self.path / "run.json"
