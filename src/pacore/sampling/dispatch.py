@@ -12,6 +12,7 @@ from pacore.errors import (
     BudgetExhaustedError,
     CallRejectedError,
     ContextOverflowError,
+    EndpointRefusedError,
     TransientError,
 )
 from pacore.sampling.budget import Ledger
@@ -45,6 +46,7 @@ class Dispatcher:
         self._retries = retries
         self._ledger = ledger
         self.name = name
+        self._refusals: list[EndpointRefusedError] = []
 
     @property
     def capabilities(self) -> Capabilities:
@@ -80,15 +82,23 @@ class Dispatcher:
 
     async def _attempt(self, call: Call, watcher: Watcher, *, first: bool) -> Trajectory:
         priority = -call.round
+        refused_before = len(self._refusals)
         await self._slots.acquire(priority)
         try:
             await self._run_slots.acquire(priority)
             try:
+                if len(self._refusals) > refused_before:
+                    # Another call was refused while this one waited: it is not sent any more.
+                    raise self._refusals[-1]
                 if not self._ledger.limits_calls:
                     if first:
                         watcher.started()
                     return await self._sampler.sample(call, watcher)
                 return await self._paid_attempt(call, watcher, first=first)
+            except EndpointRefusedError as error:
+                if error not in self._refusals:
+                    self._refusals.append(error)
+                raise
             finally:
                 self._run_slots.release()
         finally:
