@@ -12,6 +12,7 @@ Reference       a compact message as it stood in a prompt.
 TTC             test-time compute: tokens generated, summed over all trajectories of a run.
 Agreement       the share of messages whose answers are equivalent to the most frequent one.
 Result          the answer of a run with its account.
+Verdict         what a verifier found: correct, incorrect or unverifiable, with a reward in [0, 1].
 
 All are immutable ``msgspec.Struct``: checked when decoded, and cheap enough for the hot path.
 """
@@ -223,6 +224,20 @@ class Calls(Struct, frozen=True, kw_only=True):
     made: int = 0
     failed: int = 0
     cancelled: int = 0
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What a verifier found. ``unverifiable`` is neither right nor wrong: callers decide, reports count it.
+
+    ``reward`` is in [0, 1], and 0 where nothing could be verified; ``reason`` is a stable code with
+    details after a colon; ``evidence`` is what a reader needs to see it; ``ms`` the time it took.
+    """
+
+    verdict: Literal["correct", "incorrect", "unverifiable"]
+    reward: float = 0.0
+    reason: str = ""
+    evidence: dict[str, Any] = {}
+    ms: float = 0.0
 
 
 class Result(Struct, frozen=True, kw_only=True):
