@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TypeAlias
 
 from pacore.config import Budget, Endpoint, Retries
-from pacore.coordination.agreement import Equivalence, PlainEquivalence
+from pacore.coordination.agreement import Equivalence
 from pacore.coordination.compaction import Compaction
 from pacore.coordination.rounds import RunContext
 from pacore.errors import ConfigError
@@ -21,6 +21,7 @@ from pacore.sampling.replay import ReplaySampler
 from pacore.sampling.sampler import Sampler
 from pacore.sampling.slots import CallSlots
 from pacore.types import SamplingParams, Schedule, Trajectory
+from pacore.verifiers.math.equivalence import MathEquivalence
 
 DEFAULT = "default"
 DEFAULT_CONCURRENCY = 64
@@ -84,7 +85,7 @@ class Session:
             sampling=sampling or SamplingParams(),
             budget=Budget(seconds=seconds, final_share=self.budget.final_share),
             ledger=self.ledger,
-            equivalence=equivalence or PlainEquivalence(),
+            equivalence=equivalence or MathEquivalence(),
             compactions=compactions or {},
             progress=progress,
         )

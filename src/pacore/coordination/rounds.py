@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from pacore.config import Budget
 from pacore.coordination.accounts import Accounts
-from pacore.coordination.agreement import Equivalence, PlainEquivalence, agreement_classes
+from pacore.coordination.agreement import Equivalence, agreement_classes
 from pacore.coordination.channel import CallWatcher, Channel
 from pacore.coordination.compaction import Compaction, compaction_for, why_lost
 from pacore.coordination.fit import learn_from_overflow
@@ -33,12 +33,12 @@ class RunContext:
     """
 
     samplers: Mapping[str, Sampler]
+    equivalence: Equivalence
     default: str = "default"
     seed: int = 0
     sampling: SamplingParams = field(default_factory=SamplingParams)
     budget: Budget = field(default_factory=Budget)
     ledger: Ledger = field(default_factory=lambda: Ledger(Budget()))
-    equivalence: Equivalence = field(default_factory=PlainEquivalence)
     compactions: Mapping[str, Compaction] = field(default_factory=dict)
     progress: bool = True
 
