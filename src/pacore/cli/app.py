@@ -11,6 +11,7 @@ import typer
 from pacore.cli.ask import ask
 from pacore.cli.doctor import doctor
 from pacore.cli.run import run
+from pacore.cli.verify import verify
 from pacore.cli.view import view
 from pacore.errors import PacoreError
 from pacore.version import __version__
@@ -31,6 +32,7 @@ app = typer.Typer(
 app.command()(ask)
 app.command()(run)
 app.command()(view)
+app.command()(verify)
 app.command()(doctor)
 
 

@@ -19,7 +19,7 @@ from pacore.session import DEFAULT, open_session
 from pacore.types import SamplingParams, Trajectory
 from pacore.version import __version__
 
-_EXTRAS = {"embedded": "xllamacpp"}
+_EXTRAS = {"embedded": "xllamacpp", "verify": "math_verify"}
 _QUESTION = "What is 2 + 2?"
 
 

@@ -1,0 +1,104 @@
+"""Verifying the lines of a file: what kind each is, on all cores, in order, in constant memory."""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+import os
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from pacore.types import Verdict
+from pacore.verifiers.code.checkers import CHECKERS, check_output
+from pacore.verifiers.math.symbolic import SymbolicPool
+from pacore.verifiers.math.verifier import MathVerifier
+
+_CHUNK = 64
+_AHEAD = 4
+
+_verifier: MathVerifier | None = None
+
+
+def verify_lines(lines: Iterable[bytes], *, processes: int | None = None) -> Iterator[dict[str, Any]]:
+    """Yield ``{id, verdict, reward, reason, evidence, ms}`` for each line, in the order of the lines.
+
+    A line is a JSON object with ``gold`` and ``prediction``, with ``checker``, ``output`` and ``answer``,
+    or with ``problem`` (a record with a ``ground_truth``) and ``prediction``. One that is none of these is
+    ``unverifiable``, with the reason. ``expected``, where given, is carried through.
+    """
+    count = processes or os.cpu_count() or 1
+    context = multiprocessing.get_context("spawn")
+    rest = iter(lines)
+    with ProcessPoolExecutor(count, mp_context=context, initializer=_start_worker) as pool:
+        waiting: deque[Future[list[dict[str, Any]]]] = deque()
+        while chunk := list(islice(rest, _CHUNK)):
+            waiting.append(pool.submit(_verify_chunk, chunk))
+            if len(waiting) > count * _AHEAD:
+                yield from waiting.popleft().result()
+        while waiting:
+            yield from waiting.popleft().result()
+
+
+def verify_record(record: Mapping[str, Any], math: MathVerifier) -> Verdict:
+    """The verdict on one record, by its kind."""
+    if "checker" in record:
+        return _checked(record)
+    if "problem" in record and isinstance(record["problem"], Mapping):
+        return math.verdict(record["problem"].get("ground_truth"), _text(record.get("prediction")))
+    if "gold" in record and "prediction" in record:
+        return math.verdict(record["gold"], _text(record["prediction"]))
+    if "code" in record:
+        return _unverifiable("unsupported: programs are not run yet, only their outputs are checked")
+    return _unverifiable("bad_line: needs gold and prediction, checker with output and answer, or a problem")
+
+
+def _checked(record: Mapping[str, Any]) -> Verdict:
+    begun = time.perf_counter()
+    if record["checker"] not in CHECKERS:
+        return _unverifiable(f"bad_line: there is no checker {record['checker']!r}")
+    check = check_output(record["checker"], _text(record.get("output")), _text(record.get("answer")))
+    ms = round((time.perf_counter() - begun) * 1e3, 3)
+    reason = f"{check.outcome}: {check.message}" if check.message else check.outcome
+    if check.outcome == "jury":
+        return Verdict(verdict="unverifiable", reason=reason, ms=ms)
+    right = check.outcome == "ok"
+    return Verdict(verdict="correct" if right else "incorrect", reward=float(right), reason=reason, ms=ms)
+
+
+def _unverifiable(reason: str) -> Verdict:
+    return Verdict(verdict="unverifiable", reason=reason)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _start_worker() -> None:
+    global _verifier  # noqa: PLW0603 - one verifier a worker process, as its engine is slow to start
+    pool = SymbolicPool(1)
+    atexit.register(pool.close)
+    _verifier = MathVerifier(pool)
+
+
+def _verify_chunk(lines: list[bytes]) -> list[dict[str, Any]]:
+    assert _verifier is not None
+    return [_verify_line(line, _verifier) for line in lines]
+
+
+def _verify_line(line: bytes, math: MathVerifier) -> dict[str, Any]:
+    try:
+        record = msgspec.json.decode(line)
+    except msgspec.DecodeError as error:
+        return {"id": None, **msgspec.to_builtins(_unverifiable(f"bad_line: not JSON ({error})"))}
+    if not isinstance(record, dict):
+        return {"id": None, **msgspec.to_builtins(_unverifiable("bad_line: not a JSON object"))}
+    found: dict[str, Any] = {"id": record.get("id"), **msgspec.to_builtins(verify_record(record, math))}
+    if "expected" in record:
+        found["expected"] = record["expected"]
+    return found

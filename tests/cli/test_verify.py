@@ -1,0 +1,63 @@
+"""``pacore verify``: verdicts in input order, a summary against what was expected."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.command import pacore
+
+DATA = Path(__file__).parent.parent / "data"
+
+
+async def test_lines_of_every_kind_get_a_verdict_in_their_order(tmp_path: Path) -> None:
+    lines = [
+        {"id": "a", "gold": "1/2", "prediction": "\\boxed{0.5}", "expected": True},
+        {"id": "b", "checker": "ncmp", "input": "", "output": "1 2", "answer": "1 3", "expected": False},
+        {"id": "c", "problem": {"question": "?", "ground_truth": "7"}, "prediction": "the answer is 7"},
+        {"id": "d", "checker": "yesno", "input": "", "output": "maybe", "answer": "maybe"},
+        {"id": "e", "gold": "(x+1)^2", "prediction": "\\boxed{x^2+2x+1}", "expected": True},
+        {"id": "f", "nothing": 1},
+        {"id": "g", "checker": "nonsense", "output": "", "answer": ""},
+        {"id": "h", "gold": "1", "prediction": "\\boxed{2}", "expected": True},
+    ]
+    path = tmp_path / "cases.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n{broken\n\n")
+    outcome = await pacore("verify", str(path))
+    assert outcome.status == 0
+    found = [json.loads(line) for line in outcome.out.splitlines()]
+    assert [(line["id"], line["verdict"]) for line in found] == [
+        ("a", "correct"),
+        ("b", "incorrect"),
+        ("c", "correct"),
+        ("d", "unverifiable"),
+        ("e", "correct"),
+        ("f", "unverifiable"),
+        ("g", "unverifiable"),
+        ("h", "incorrect"),
+        (None, "unverifiable"),
+    ]
+    assert [line["reward"] for line in found[:2]] == [1.0, 0.0]
+    assert "9 lines: 3 correct, 2 incorrect, 4 unverifiable" in outcome.err
+    assert "as expected: 3 of 4 (75.0%), 0 accepted wrongly, 1 not accepted" in outcome.err
+
+
+@pytest.mark.slow
+async def test_a_long_file_keeps_its_order(tmp_path: Path) -> None:
+    path = tmp_path / "long.jsonl"
+    with path.open("w") as file:
+        for number in range(20_000):
+            case = {"id": number, "gold": str(number), "prediction": f"\\boxed{{{number}}}"}
+            file.write(json.dumps(case) + "\n")
+    outcome = await pacore("verify", str(path))
+    lines = [json.loads(line) for line in outcome.out.splitlines()]
+    assert [line["id"] for line in lines] == list(range(20_000))
+    assert {line["verdict"] for line in lines} == {"correct"}
+
+
+async def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    outcome = await pacore("verify", str(tmp_path / "none.jsonl"))
+    assert outcome.status == 1
+    assert "there is no file" in outcome.err
