@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import pacore
-from pacore.errors import ConfigError, EndpointRefusedError, ProblemError
-from support.endpoint import MockEndpoint
+from pacore.errors import ConfigError, EndpointRefusedError, JournalError, ProblemError
+from support.endpoint import Hang, MockEndpoint
 from support.running import QUESTION
 
 
@@ -79,6 +82,58 @@ async def test_a_sampler_of_ones_own_needs_two_members(upstream: MockEndpoint) -
 
     result = await pacore.solve(QUESTION, endpoint=Constant(), schedule="4")
     assert result.ttc_tokens == 15
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"shedule": "2"}, "no option 'shedule'; did you mean 'schedule'"),
+        ({"schedule": 4}, "a schedule is a preset"),
+        ({"schedule": pacore.Schedule(final_attempts=0)}, "Expected `int` >= 1"),
+        ({"schedule": pacore.Schedule(finish="vot")}, "Invalid enum value 'vot'"),  # type: ignore[arg-type]
+        ({"sampling": pacore.SamplingParams(temperature=-1)}, "Expected `float` >= 0"),
+        ({"endpoint": 5}, "an endpoint is an Endpoint, a base URL or a sampler"),
+        ({"endpoint": "http://127.0.0.1:abc/v1"}, "is no web address"),
+        ({"concurrency": 0}, "concurrency is at least 1"),
+        ({"budget": pacore.Budget(usd=1.0)}, "needs the prices of every endpoint"),
+    ],
+)
+async def test_options_that_make_no_sense_are_told(options: dict[str, Any], words: str) -> None:
+    sampler = pacore.ScriptedSampler(lambda call: "24")
+    with pytest.raises(ConfigError, match=words):
+        await pacore.solve(QUESTION, **{"endpoint": sampler, **options})
+    assert not sampler.calls
+
+
+async def test_a_trace_never_overwrites_a_file_that_is_there(tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("my notes\nlast line")
+    with pytest.raises(JournalError, match="is there already"):
+        await pacore.solve(QUESTION, endpoint=pacore.ScriptedSampler(lambda call: "24"), trace=notes)
+    assert notes.read_text() == "my notes\nlast line"
+
+
+async def test_an_interrupt_while_solve_sync_waits_in_a_loop_ends_its_calls(
+    upstream: MockEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upstream.behaviour = lambda body: Hang()
+    endpoint = upstream.endpoint()
+    real_join = threading.Thread.join
+    interrupted: list[bool] = []
+
+    def join(thread: threading.Thread, timeout: float | None = None) -> None:
+        if thread.name == "pacore-solve" and not interrupted:
+            interrupted.append(True)
+            raise KeyboardInterrupt
+        real_join(thread, timeout)
+
+    async def inside() -> None:
+        pacore.solve_sync(QUESTION, endpoint=endpoint)
+
+    monkeypatch.setattr(threading.Thread, "join", join)
+    with pytest.raises(KeyboardInterrupt):
+        await asyncio.to_thread(lambda: asyncio.run(inside()))
+    assert not any(thread.name == "pacore-solve" for thread in threading.enumerate())
 
 
 def test_every_public_name_is_there() -> None:

@@ -9,11 +9,12 @@ from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from pacore.config import Budget, choose_endpoint, load_config
+from pacore.config import Budget, checked, choose_endpoint, load_config, unknown_name
 from pacore.coordination.agreement import Equivalence
 from pacore.coordination.compaction import Compaction
 from pacore.coordination.loop import coordinate
 from pacore.coordination.schedules import ScheduleLike, parse_schedule
+from pacore.errors import ConfigError
 from pacore.events import Event, RunFinished
 from pacore.problems import ProblemLike, read_problem
 from pacore.sampling.embedded import EngineSettings
@@ -59,12 +60,16 @@ async def stream(problem: ProblemLike, **options: Unpack[SolveOptions]) -> Async
     Closing the generator, or leaving the loop that reads it with ``aclosing``, stops every call.
     Raises PacoreError and its kinds.
     """
+    unknown = sorted(options.keys() - SolveOptions.__annotations__.keys())
+    if unknown:
+        raise ConfigError(unknown_name("option", unknown[0], set(SolveOptions.__annotations__)))
     config = load_config()
     schedule = parse_schedule(options.get("schedule", "low"), config.schedules)
     endpoint = options.get("endpoint")
     if endpoint is None:
         endpoint = choose_endpoint(config)
-    budget = options.get("budget") or Budget()
+    budget = checked(options.get("budget") or Budget(), "budget")
+    sampling = checked(options.get("sampling") or SamplingParams(), "sampling")
     trace = options.get("trace")
     asked = read_problem(problem)
     async with contextlib.AsyncExitStack() as stack:
@@ -80,7 +85,7 @@ async def stream(problem: ProblemLike, **options: Unpack[SolveOptions]) -> Async
         )
         context = session.context(
             seed=options.get("seed", 0),
-            sampling=options.get("sampling"),
+            sampling=sampling,
             equivalence=options.get("equivalence"),
             compactions=options.get("compactions"),
             seconds=budget.seconds,
@@ -119,16 +124,29 @@ def solve_sync(problem: ProblemLike, **options: Unpack[SolveOptions]) -> Result:
 
 def _in_own_thread(problem: ProblemLike, options: SolveOptions) -> Result:
     outcome: dict[str, Any] = {}
+    started = threading.Event()
 
-    def work() -> None:
+    async def work() -> None:
+        outcome["loop"], outcome["task"] = asyncio.get_running_loop(), asyncio.current_task()
+        started.set()
+        outcome["result"] = await solve(problem, **options)
+
+    def run() -> None:
         try:
-            outcome["result"] = asyncio.run(solve(problem, **options))
+            asyncio.run(work())
         except BaseException as error:
             outcome["error"] = error
 
-    thread = threading.Thread(target=work, name="pacore-solve")
+    thread = threading.Thread(target=run, name="pacore-solve")
     thread.start()
-    thread.join()
+    try:
+        thread.join()
+    except BaseException:
+        # Ctrl-C here must end the calls there.
+        started.wait()
+        outcome["loop"].call_soon_threadsafe(outcome["task"].cancel)
+        thread.join()
+        raise
     if "error" in outcome:
         raise outcome["error"]
     result: Result = outcome["result"]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from pacore.coordination.loop import coordinate
-from pacore.errors import PacoreError
+from pacore.errors import JournalError, PacoreError
 from pacore.events import Event, RoundStarted, RunFinished
-from pacore.session import Session
-from pacore.traces.journal import Journal, recorded_trajectories
+from pacore.sampling.budget import MIN_CAP
+from pacore.session import DEFAULT, Session
+from pacore.traces.journal import Journal, recorded_problem, recorded_trajectories
 from pacore.traces.run_directory import RunDirectory
 from pacore.types import Problem, SamplingParams, Schedule
 
@@ -66,11 +68,7 @@ class Batch:
                 for problem in problems:
                     await self._wait_for_need()
                     left = None if end is None else end - loop.time()
-                    if (
-                        left is not None
-                        and seconds is not None
-                        and (left <= seconds * self._session.budget.final_share)
-                    ):
+                    if not self._can_begin(left):
                         self.unopened += 1
                         continue
                     await self._room.acquire()
@@ -78,6 +76,17 @@ class Batch:
                     group.create_task(self._solve(problem, left))
         except BaseExceptionGroup as failures:
             raise _cause(failures) from failures
+
+    def _can_begin(self, seconds_left: float | None) -> bool:
+        """Whether time and money are left for one more problem; what is not begun can be later."""
+        session = self._session
+        seconds = session.budget.seconds
+        reserved = 0.0 if seconds is None else seconds * session.budget.final_share
+        if seconds_left is not None and seconds_left <= reserved:
+            return False
+        capabilities = session.samplers[DEFAULT].capabilities
+        share = session.ledger.share(self._schedule.planned_calls, 0, capabilities.prices)
+        return share is None or share >= MIN_CAP
 
     async def _wait_for_need(self) -> None:
         while True:
@@ -98,8 +107,9 @@ class Batch:
                 progress=self._progress,
                 seconds=seconds,
             )
+            check_same_problem(problem, path)
             events = coordinate(problem, self._schedule, context)
-            with Journal(path) as journal:
+            with Journal(path, resume=True) as journal:
                 async with contextlib.aclosing(events):
                     async for event in events:
                         await journal.write(event)
@@ -118,6 +128,16 @@ class Batch:
     def _mark_opened(self) -> None:
         self._opening -= 1
         self._opened.set()
+
+
+def check_same_problem(problem: Problem, trace: Path) -> None:
+    """Raise JournalError where ``trace`` was begun with other messages under the same id."""
+    begun = recorded_problem(trace)
+    if begun is not None and list(begun.messages) != list(problem.messages):
+        raise JournalError(
+            f"the problem {problem.id!r} is not the one that {trace} was begun with; "
+            "give it another id, or choose another --out"
+        )
 
 
 def _cause(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -88,8 +88,15 @@ class Endpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     extra_body: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.base_url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
+        try:
+            parts = urlsplit(self.base_url)
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            # urllib's own complaint about ports and brackets does not show the address.
+            usable = False
+        if any("\n" in text or "\r" in text for pair in self.headers.items() for text in pair):
+            raise ConfigError(f"a header of endpoint {self.name!r} holds a line break; remove it")
+        if not usable:
             raise ConfigError(
                 f"base_url {self.base_url!r} is no web address; it looks like http://127.0.0.1:8000/v1"
             )
@@ -100,10 +107,10 @@ class Endpoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Raises ConfigError where ``api_key_env`` names a variable that is not set.
         """
         if self.api_key is not None:
-            return self.api_key
+            return self.api_key.strip()
         if self.api_key_env is None:
             return None
-        key = os.environ.get(self.api_key_env)
+        key = os.environ.get(self.api_key_env, "").strip()
         if not key:
             raise ConfigError(f"the variable {self.api_key_env} that holds the API key is not set; export it")
         return key
@@ -174,13 +181,16 @@ def load_config(path: Path | None = None) -> Config:
     for kind, tables in (("endpoints", endpoints), ("schedules", schedules)):
         if not isinstance(tables, dict) or not all(isinstance(item, dict) for item in tables.values()):
             raise ConfigError(f"{found}: write each of the {kind} as a table [{kind}.NAME]")
+    default = table.get("default_endpoint")
+    if default is not None and not isinstance(default, str):
+        raise ConfigError(f"{found}: default_endpoint is the name of an endpoint, not {default!r}")
     config = Config(
         endpoints={
             name: convert({"name": name, **item}, Endpoint, f"{found} [endpoints.{name}]")
             for name, item in endpoints.items()
         },
         schedules=schedules,
-        default_endpoint=table.get("default_endpoint"),
+        default_endpoint=default,
         path=found,
     )
     if config.default_endpoint is not None:
@@ -217,6 +227,8 @@ def choose_endpoint(
         else:
             return None
     changes = {"base_url": base_url, "model": model, "api_key_env": api_key_env}
+    if api_key_env is not None:
+        chosen = msgspec.structs.replace(chosen, api_key=None)
     return msgspec.structs.replace(
         chosen, **{key: value for key, value in changes.items() if value is not None}
     )
@@ -230,6 +242,15 @@ def convert(table: Mapping[str, Any], kind: type[T], place: str) -> T:
         raise ConfigError(f"{place}: {_explained(error, kind)}") from error
 
 
+def checked(value: T, place: str) -> T:
+    """``value``, a Struct made in Python, with its fields checked as if it had been read from a file.
+
+    Raises ConfigError that names the place, the field and the value.
+    """
+    convert(msgspec.to_builtins(value), type(value), place)
+    return value
+
+
 def unknown_name(kind: str, name: str, known: Mapping[str, Any] | set[str], remedy: str = "") -> str:
     """A sentence for a name that is not there, with the nearest one that is."""
     near = difflib.get_close_matches(name, list(known), n=1)
@@ -240,7 +261,7 @@ def unknown_name(kind: str, name: str, known: Mapping[str, Any] | set[str], reme
 def _explained(error: Exception, kind: type) -> str:
     text = str(error)
     unknown = re.search(r"unknown field `(.+?)`", text)
-    if unknown and issubclass(kind, Struct):
+    if unknown and issubclass(kind, Struct) and " at `$" not in text:
         return f"{text}; {unknown_name('setting', unknown.group(1), set(kind.__struct_fields__))}"
     return text
 

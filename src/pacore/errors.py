@@ -27,7 +27,10 @@ class MissingExtraError(PacoreError):
     """An optional dependency is not installed."""
 
     def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs an optional part: pip install 'pacore[{extra}]'")
+        super().__init__(
+            f"{feature} needs the extra {extra!r}: pip install 'pacore[{extra}]', "
+            f"or '.[{extra}]' in its source folder"
+        )
 
 
 class EngineError(PacoreError):

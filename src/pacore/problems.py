@@ -36,7 +36,9 @@ def read_problem(source: ProblemLike, *, place: str = "problem") -> Problem:
         return _from_record({"question": source}, place)
     if isinstance(source, Mapping):
         return _from_record(source, place)
-    return _from_record({"messages": list(source)}, place)
+    if isinstance(source, Sequence):
+        return _from_record({"messages": list(source)}, place)
+    raise ProblemError(f"{place}: a question, a chat or a record is wanted, not {_shown(source)}")
 
 
 def read_problem_lines(path: Path) -> Iterator[Problem]:
@@ -47,6 +49,8 @@ def read_problem_lines(path: Path) -> Iterator[Problem]:
     seen: set[str] = set()
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
+            if number == 1:
+                line = line.removeprefix(b"\xef\xbb\xbf")  # noqa: PLW2901 - the mark is no part of it
             if not line.strip():
                 continue
             place = f"{path}:{number}"
@@ -119,6 +123,15 @@ def _check_messages(messages: Sequence[Any], place: str) -> None:
                 f"{place}: the content of message {number} must be a string or a list of parts, "
                 f"not {_shown(message['content'])}"
             )
+    for number, message in enumerate(messages, start=1):
+        parts = message["content"] if isinstance(message.get("content"), list) else []
+        for part in parts:
+            if not isinstance(part, dict) or not isinstance(part.get("type"), str):
+                raise ProblemError(
+                    f"{place}: a part of message {number} must be an object with a type: {_shown(part)}"
+                )
+            if part["type"] == "text" and not isinstance(part.get("text"), str):
+                raise ProblemError(f"{place}: a text part of message {number} needs a string: {_shown(part)}")
     try:
         msgspec.json.encode(messages)
     except (UnicodeEncodeError, TypeError, ValueError) as error:

@@ -7,11 +7,11 @@ import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TypeAlias
 
-from pacore.config import Budget, Endpoint, Retries
+from pacore.config import Budget, Endpoint, Retries, checked
 from pacore.coordination.agreement import Equivalence
 from pacore.coordination.compaction import Compaction
 from pacore.coordination.rounds import RunContext
-from pacore.errors import ConfigError
+from pacore.errors import ConfigError, EndpointRefusedError
 from pacore.sampling.budget import Ledger
 from pacore.sampling.bundled_model import Report
 from pacore.sampling.dispatch import Dispatcher
@@ -23,7 +23,9 @@ from pacore.sampling.slots import CallSlots
 from pacore.types import SamplingParams, Schedule, Trajectory
 from pacore.verifiers.math.equivalence import MathEquivalence
 
-DEFAULT = "default"
+DEFAULT = "(the run's own)"
+"""The key of the endpoint for rounds that name none; no table of pacore.toml is called like that."""
+
 DEFAULT_CONCURRENCY = 64
 
 EndpointLike: TypeAlias = Endpoint | Sampler | str
@@ -39,9 +41,20 @@ class Session:
         self.ledger = Ledger(budget)
         self.samplers: dict[str, Sampler] = {}
         self._all_slots = [self.slots]
+        self.models: dict[str, str] = {}
 
-    def add(self, name: str, sampler: Sampler, *, concurrency: int, retries: Retries) -> None:
-        """Put a sampler under the session's limits as the endpoint ``name``."""
+    def add(
+        self, name: str, sampler: Sampler, *, concurrency: int, retries: Retries, label: str = ""
+    ) -> None:
+        """Put a sampler under the session's limits as the endpoint ``name``.
+
+        Raises ConfigError where a money budget would have to count calls without prices.
+        """
+        if self.budget.usd is not None and sampler.capabilities.prices is None:
+            raise ConfigError(
+                f"a budget in dollars needs the prices of every endpoint; {label or 'the endpoint'} has "
+                "none: write prices = {prompt = …, completion = …} (dollars per million tokens) for it"
+            )
         slots = CallSlots(concurrency)
         self._all_slots.append(slots)
         self.samplers[name] = Dispatcher(
@@ -50,7 +63,7 @@ class Session:
             run_slots=self.slots,
             retries=retries,
             ledger=self.ledger,
-            name=name,
+            name=label,
         )
 
     async def wait_until_idle(self) -> None:
@@ -117,38 +130,72 @@ async def open_session(
             )
             if engine is None or engine.gguf is None:
                 report(NOTICE)
-        wanted = {DEFAULT: endpoint}
-        for name in _names_in(schedules):
-            if name != DEFAULT:
-                wanted[name] = _named(name, others or {})
-        limit = concurrency or max(_concurrency(item) for item in wanted.values())
+        names = _names_in(schedules)
+        wanted = {DEFAULT: _checked(endpoint)}
+        wanted.update((name, _checked(_named(name, others or {}))) for name in names)
+        if concurrency is not None and concurrency < 1:
+            raise ConfigError(f"concurrency is at least 1 call in flight, not {concurrency}")
+        distinct = [
+            item for place, item in enumerate(wanted.values()) if item not in list(wanted.values())[:place]
+        ]
+        limit = concurrency or sum(_concurrency(item) for item in distinct)
         session = Session(limit, budget or Budget())
         for name, item in wanted.items():
-            await _add(session, stack, name, item, limit)
+            twin = next((other for other, known in wanted.items() if known == item), name)
+            if twin in session.samplers:
+                # One endpoint under two names has one limit.
+                session.samplers[name] = session.samplers[twin]
+            else:
+                await _add(
+                    session, stack, name, item, limit, only_fallback=names.get(name, False), report=report
+                )
         yield session
 
 
 async def _add(
-    session: Session, stack: contextlib.AsyncExitStack, name: str, item: EndpointLike, limit: int
+    session: Session,
+    stack: contextlib.AsyncExitStack,
+    name: str,
+    item: Endpoint | Sampler,
+    limit: int,
+    *,
+    only_fallback: bool,
+    report: Report,
 ) -> None:
-    if isinstance(item, str):
-        item = Endpoint(base_url=item)
     if not isinstance(item, Endpoint):
-        session.add(name, item, concurrency=limit, retries=Retries())
+        session.add(name, item, concurrency=limit, retries=Retries(), label=name if name != DEFAULT else "")
         return
     sampler = await stack.enter_async_context(EndpointSampler(item))
-    await sampler.probe()
-    session.add(name, sampler, concurrency=item.concurrency or limit, retries=item.retries)
+    try:
+        await sampler.probe()
+    except EndpointRefusedError as error:
+        if not only_fallback:
+            raise EndpointRefusedError(f"endpoint {item.name!r}: {error}", status=error.status) from error
+        report(f"the fallback endpoint {item.name!r} is not there now: {error}")
+    session.models[item.name] = sampler.model
+    concurrency = item.concurrency or limit
+    session.add(name, sampler, concurrency=concurrency, retries=item.retries, label=item.name)
 
 
-def _names_in(schedules: Iterable[Schedule]) -> list[str]:
-    names: dict[str, None] = {}
+def _checked(item: EndpointLike) -> Endpoint | Sampler:
+    if isinstance(item, str):
+        return Endpoint(base_url=item)
+    if isinstance(item, Endpoint):
+        return checked(item, "endpoint")
+    if not callable(getattr(item, "sample", None)):
+        raise ConfigError(f"an endpoint is an Endpoint, a base URL or a sampler, not {item!r:.80}")
+    return item
+
+
+def _names_in(schedules: Iterable[Schedule]) -> dict[str, bool]:
+    """The endpoints that schedules name, and whether each is needed as a fallback only."""
+    names: dict[str, bool] = {}
     for schedule in schedules:
-        for spec in (*schedule.rounds, schedule.final):
-            names.update(dict.fromkeys(spec.endpoints))
         if schedule.fallback is not None:
-            names[schedule.fallback] = None
-    return list(names)
+            names.setdefault(schedule.fallback, True)
+        for spec in (*schedule.rounds, schedule.final):
+            names.update(dict.fromkeys(spec.endpoints, False))
+    return names
 
 
 def _named(name: str, others: Mapping[str, EndpointLike]) -> EndpointLike:
@@ -158,7 +205,7 @@ def _named(name: str, others: Mapping[str, EndpointLike]) -> EndpointLike:
     raise ConfigError(f"the schedule names the endpoint {name!r}, which is not configured; known: {known}")
 
 
-def _concurrency(item: EndpointLike) -> int:
+def _concurrency(item: Endpoint | Sampler) -> int:
     return (item.concurrency if isinstance(item, Endpoint) else None) or DEFAULT_CONCURRENCY
 
 

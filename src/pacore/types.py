@@ -262,9 +262,12 @@ class Result(Struct, frozen=True, kw_only=True):
     carried: dict[str, Any] = {}
 
     def record(self) -> dict[str, Any]:
-        """The result as a JSON object; carried keys stand beside the result's own, which win."""
+        """The result as a JSON object. Carried keys stand beside the result's own; those that the result
+        has a key of the same name for are kept together under ``carried``.
+        """
         own: dict[str, Any] = msgspec.to_builtins(self)
         carried = own.pop("carried")
+        clashing = {key: value for key, value in carried.items() if key in own}
         if not self.tool_calls:
             del own["tool_calls"]
-        return {**carried, **own}
+        return {**carried, **own, **({"carried": clashing} if clashing else {})}

@@ -38,7 +38,8 @@ async def test_elsewhere_there_are_plain_lines() -> None:
     text = await shown(terminal=False)
     assert "\x1b" not in text
     assert "round 1: 4 trajectories" in text
-    assert "round 1, trajectory 3: not this one" in text
+    assert "1.2 failed" in text
+    assert "not this one" in text
     assert "round 1: 3 of 4 left a message" in text
 
 

@@ -160,7 +160,7 @@ async def test_a_deadline_leaves_the_rest_for_another_run(upstream: MockEndpoint
     upstream.behaviour = lambda body: Answer(f"{body['seed']}", seconds=0.15)
     outcome = await pacore(*command(upstream, problems, "--concurrency", "4", "--deadline", "1"))
     assert outcome.status == 2
-    assert "were not begun before the deadline" in outcome.err
+    assert "were not begun, as time or budget was up" in outcome.err
     begun = len(results(problems))
     assert 0 < begun < PROBLEMS
     assert (await pacore(*command(upstream, problems, "--retry-failed"))).status == 0

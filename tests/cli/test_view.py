@@ -45,6 +45,24 @@ async def test_one_trajectory_is_shown_whole_with_its_prompt(trace: Path) -> Non
     assert f"seed {thought.seed}" in outcome.out
 
 
+async def test_long_messages_leave_room_for_the_other_columns(upstream: MockEndpoint, tmp_path: Path) -> None:
+    path = tmp_path / "long.jsonl"
+    upstream.behaviour = lambda body: Answer(f"{body['seed']} " + "long words [/x] and [red] " * 40)
+    await library.solve(QUESTION, endpoint=upstream.endpoint(), schedule="4", trace=path)
+    outcome = await pacore("view", str(path), COLUMNS="100")
+    assert outcome.status == 0
+    (row,) = [line for line in outcome.out.splitlines() if line.startswith("● 2.0")]
+    assert all(f"1.{index}" in row for index in range(4))
+    assert "[/x]" in row
+
+
+async def test_the_prompt_is_shown_exactly_however_narrow_the_screen(trace: Path) -> None:
+    outcome = await pacore("view", str(trace), "-t", "2.0", "--prompt", COLUMNS="40")
+    found = library.read_trace(trace)
+    (message,) = found.prompt_of(found.rounds[2].trajectories[0])
+    assert message["content"] in outcome.out
+
+
 async def test_the_export_is_json(trace: Path) -> None:
     outcome = await pacore("view", str(trace), "--json")
     assert [len(found["trajectories"]) for found in json.loads(outcome.out)["rounds"]] == [4, 2, 1]
@@ -64,7 +82,12 @@ async def test_a_directory_lists_its_problems_and_shows_one(upstream: MockEndpoi
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [(["-t", "9.9"], "there is no trajectory '9.9'"), (["-t", "x"], "there is no trajectory 'x'")],
+    [
+        (["--prompt"], "name it with -t"),
+        (["--id", "p"], "--id chooses within the directory"),
+        (["-t", "9.9"], "there is no trajectory '9.9'"),
+        (["-t", "x"], "there is no trajectory 'x'"),
+    ],
 )
 async def test_what_is_not_there_is_told(trace: Path, arguments: list[str], words: str) -> None:
     outcome = await pacore("view", str(trace), *arguments)

@@ -66,7 +66,7 @@ async def test_a_torn_last_line_is_left_out_and_cut_off_when_writing_goes_on(tmp
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"type":"trajectory_fini')
     assert len(list(read_events(path))) == whole.count(b"\n")
-    with Journal(path) as journal:
+    with Journal(path, resume=True) as journal:
         await journal.write(events[-1])
     assert path.read_bytes() == whole + whole.splitlines(keepends=True)[-1]
 
@@ -74,7 +74,7 @@ async def test_a_torn_last_line_is_left_out_and_cut_off_when_writing_goes_on(tmp
 def test_a_torn_only_line_leaves_an_empty_journal(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(b'{"type":"run_st')
-    with Journal(path):
+    with Journal(path, resume=True):
         assert path.read_bytes() == b""
 
 
@@ -90,7 +90,7 @@ async def test_a_broken_line_in_the_middle_is_told_with_its_number(tmp_path: Pat
 async def replayed(path: Path, sampler: ScriptedSampler, schedule: Schedule) -> str | None:
     async with open_session(sampler) as session:
         context = session.context(recorded=recorded_trajectories(path))
-        with Journal(path) as journal:
+        with Journal(path, resume=True) as journal:
             async for event in coordinate(read_problem(QUESTION), schedule, context):
                 await journal.write(event)
     trace = read_trace(path)

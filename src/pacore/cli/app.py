@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Annotated
@@ -53,8 +54,15 @@ def _top(
 
 def main() -> None:
     """Run the command; an expected error is one sentence on stderr and exit status 1."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot show a character must not cost the answer.
+            stream.reconfigure(errors="backslashreplace")
+    if len(sys.argv) == 1:
+        sys.argv.append("--help")
     try:
         status = app(standalone_mode=False)
+        sys.stdout.flush()
     except PacoreError as error:
         _complain(str(error))
         status = EXIT_USAGE
@@ -67,6 +75,10 @@ def main() -> None:
         # The reader of our output has gone (| head): nothing is wrong, and nothing more can be said.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = EXIT_COMPLETE
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _complain(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+        status = EXIT_USAGE
     sys.exit(status)
 
 

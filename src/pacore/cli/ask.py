@@ -59,23 +59,28 @@ def ask(
         gguf=gguf,
         offline=offline,
     )
-    text = sys.stdin.read() if question == "-" else question
+    text = _stdin_text() if question == "-" else question
     if not text.strip():
         raise ProblemError("the question is empty; give it as an argument, or - to read it from stdin")
     problem = read_problem(text)
-    result = asyncio.run(
-        _ask(
-            problem,
-            parse_schedule(schedule, choice.config.schedules),
-            choice,
-            seed=seed,
-            sampling=options.sampling_of(temperature, top_p, max_tokens),
-            budget=options.budget_of(budget_tokens, budget_usd, deadline, choice.endpoint),
-            concurrency=concurrency,
-            trace=trace or _default_trace(problem),
-            display=RunDisplay(quiet=quiet),
+    path = trace or _default_trace(problem)
+    try:
+        result = asyncio.run(
+            _ask(
+                problem,
+                parse_schedule(schedule, choice.config.schedules),
+                choice,
+                seed=seed,
+                sampling=options.sampling_of(temperature, top_p, max_tokens),
+                budget=options.budget_of(budget_tokens, budget_usd, deadline, choice.endpoint),
+                concurrency=concurrency,
+                trace=path,
+                display=RunDisplay(quiet=quiet),
+            )
         )
-    )
+    except KeyboardInterrupt:
+        say(f"stopped; what was thought so far is in {path} (pacore view {path})")
+        raise
     if json:
         print(msgspec.json.encode(result.record()).decode())
     elif result.answer is not None:
@@ -120,6 +125,15 @@ async def _ask(
     assert result is not None, "every run ends with RunFinished"
     display.close_with(result, trace)
     return result
+
+
+def _stdin_text() -> str:
+    try:
+        return sys.stdin.buffer.read().decode().removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise ProblemError(
+            f"the question on stdin is not UTF-8 text ({error.reason} at byte {error.start})"
+        ) from error
 
 
 def _default_trace(problem: Problem) -> Path:

@@ -35,10 +35,10 @@ ScheduleText = Annotated[
     typer.Option("--schedule", metavar="S", help="low, medium, high, widths such as 32,4, or a name."),
 ]
 Seed = Annotated[int, typer.Option(help="Every random choice of the run follows from it.")]
-Temperature = Annotated[float, typer.Option(help="Sampling temperature.")]
+Temperature = Annotated[float, typer.Option(min=0, help="Sampling temperature.")]
 TopP = Annotated[float, typer.Option(help="Nucleus sampling.")]
-MaxTokens = Annotated[int | None, typer.Option(help="Cap on the tokens of one trajectory.")]
-BudgetTokens = Annotated[int | None, typer.Option(help="Ceiling on the tokens of the whole run.")]
+MaxTokens = Annotated[int | None, typer.Option(min=1, help="Cap on the tokens of one trajectory.")]
+BudgetTokens = Annotated[int | None, typer.Option(min=1, help="Ceiling on the tokens of the whole run.")]
 BudgetUsd = Annotated[
     float | None, typer.Option(help="Ceiling on the cost of the whole run, by the endpoint's prices.")
 ]
@@ -46,7 +46,7 @@ Deadline = Annotated[
     float | None,
     typer.Option(metavar="SECONDS", help="Ceiling on the run's wall time; leaves the last round its part."),
 ]
-Concurrency = Annotated[int | None, typer.Option(help="Calls in flight at once.")]
+Concurrency = Annotated[int | None, typer.Option(min=1, help="Calls in flight at once.")]
 Gguf = Annotated[
     Path | None,
     typer.Option(metavar="PATH", help="Model file for the embedded engine.", rich_help_panel="Endpoint"),
@@ -112,6 +112,9 @@ def budget_of(
     tokens: int | None, usd: float | None, seconds: float | None, endpoint: Endpoint | None
 ) -> Budget:
     """A checked budget; money needs prices to be counted."""
+    for option, value in (("--budget-usd", usd), ("--deadline", seconds)):
+        if value is not None and value <= 0:
+            raise ConfigError(f"{option} {value:g}: must be above 0")
     if usd is not None and (endpoint is None or endpoint.prices is None):
         raise ConfigError(
             "--budget-usd needs prices: write prices = {prompt = …, completion = …} (dollars per million "

@@ -22,7 +22,7 @@ from pacore.events import (
     TrajectoryStarted,
     Warned,
 )
-from pacore.types import Result, Trajectory
+from pacore.types import Result, RunWarning, Trajectory
 
 WAITING, THINKING, DONE, FAILED, DROPPED = "·", "◐", "●", "✗", "○"
 _STYLES = {WAITING: "dim", THINKING: "yellow", DONE: "green", FAILED: "red", DROPPED: "dim"}
@@ -51,6 +51,7 @@ class RunDisplay:
         self._live: Live | None = None
         self._started = time.monotonic()
         self._ended = False
+        self._held: str | None = None
 
     def __enter__(self) -> RunDisplay:
         self._started = time.monotonic()
@@ -74,6 +75,8 @@ class RunDisplay:
 
     def take(self, event: Event) -> None:
         """Take the next event of the run."""
+        if not isinstance(event, Warned):
+            self._say_held()
         if isinstance(event, RoundStarted):
             self._rows[event.round] = RoundRow(event.round, event.purpose, [WAITING] * event.width)
             self._say(f"round {event.round}: {_counted(event.width, 'trajectory', 'trajectories')}")
@@ -84,8 +87,7 @@ class RunDisplay:
         elif isinstance(event, TrajectoryRetrying):
             self._mark(event.round, event.index, WAITING)
             self._say(
-                f"round {event.round}, trajectory {event.index + 1}: {event.reason}; "
-                f"again in {event.wait_s:.1f} s",
+                f"{event.round}.{event.index} {event.reason}; again in {event.wait_s:.1f} s",
             )
         elif isinstance(event, TrajectoryFinished):
             self._finish(event.trajectory)
@@ -95,7 +97,7 @@ class RunDisplay:
             row.note = f"{event.skipped} not needed" if event.skipped else ""
             self._say(f"round {event.round}: {len(event.messages)} of {len(row.marks)} left a message")
         elif isinstance(event, Warned):
-            self._say(f"warning: {event.warning.text}", style="yellow")
+            self._take_warning(event.warning)
 
     def close_with(self, result: Result, trace: Path | None) -> None:
         """The closing line: what the answer cost, and where its trace is."""
@@ -106,6 +108,20 @@ class RunDisplay:
             self._console.print(Text(f"degraded: {reasons}", style="yellow"), soft_wrap=True)
         if not self._quiet:
             self._console.print(Text(closing_line(result, trace), style="dim"), soft_wrap=True)
+
+    def _take_warning(self, warning: RunWarning) -> None:
+        if warning.code == "failed":
+            # The closing lines tell why, in the same words as the warning before it.
+            self._held = None
+        elif warning.code == "lost_references":
+            self._held = warning.text
+        else:
+            self._say(f"warning: {warning.text}", style="yellow")
+
+    def _say_held(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            self._say(f"warning: {held}", style="yellow")
 
     def render(self) -> RenderableType:
         """The rows as they stand."""
@@ -131,8 +147,7 @@ class RunDisplay:
         known = tokens.get(trajectory.index, 0) if trajectory.purpose == "summarize" else 0
         tokens[trajectory.index] = known + trajectory.usage.completion_tokens
         if trajectory.status != "complete":
-            reason = trajectory.error or trajectory.status
-            self._say(f"round {trajectory.round}, trajectory {trajectory.index + 1}: {reason}")
+            self._say(f"{trajectory.round}.{trajectory.index} {trajectory.status}")
 
     def _say(self, line: str, style: str = "dim") -> None:
         # In a terminal the rows tell all but warnings; elsewhere each line does.

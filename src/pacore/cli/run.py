@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from pacore.batch import Batch
+from pacore.batch import Batch, check_same_problem
 from pacore.cli import options
 from pacore.cli.batch_progress import BatchDisplay
 from pacore.cli.progress import say
@@ -18,7 +18,7 @@ from pacore.config import Budget
 from pacore.coordination.schedules import parse_schedule
 from pacore.errors import ConfigError, PacoreError
 from pacore.problems import read_problem_lines
-from pacore.session import open_session
+from pacore.session import DEFAULT, open_session
 from pacore.traces.run_directory import RunDirectory
 from pacore.types import Problem, SamplingParams, Schedule
 from pacore.version import __version__
@@ -71,6 +71,9 @@ def run(
         if retry_failed:
             directory.forget_failed()
         done = set(directory.statuses())
+        for problem in read_problem_lines(problems):
+            if problem.id in done:
+                check_same_problem(problem, directory.trace_path(problem.id))
         todo = [problem_id for problem_id in ids if problem_id not in done]
         display = BatchDisplay(total=len(ids), done=len(ids) - len(todo), quiet=quiet)
         batch_options = {"seed": seed, "sampling": sampling, "retry_failed": retry_failed}
@@ -107,6 +110,8 @@ async def _run(
         engine=choice.engine,
         report=say,
     ) as session:
+        directory.begin({"models": session.models})
+        session.ledger.record(directory.usage(), session.samplers[DEFAULT].capabilities.prices)
         with display:
             batch = Batch(session, directory, schedule, reader=display.take, **batch_options)
             await batch.run(problems)
@@ -141,5 +146,5 @@ def _close(directory: RunDirectory, ids: list[str], unopened: int) -> int:
     if counts["degraded"] or counts["failed"]:
         say("--retry-failed tries the failed and degraded ones again")
     if unopened:
-        say(f"{unopened} problems were not begun before the deadline; run the same command again to go on")
+        say(f"{unopened} problems were not begun, as time or budget was up; run again with more to go on")
     return 0 if counts["complete"] == len(ids) else 2

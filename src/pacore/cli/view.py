@@ -14,7 +14,7 @@ from rich.text import Text
 
 from pacore.cli.progress import DONE, closing_line, mark_of
 from pacore.errors import ConfigError
-from pacore.traces.run_directory import trace_path
+from pacore.traces.run_directory import decode_result_line, trace_path
 from pacore.traces.trace import RoundTrace, Trace, read_trace
 from pacore.types import Reference, Trajectory
 
@@ -34,11 +34,19 @@ def view(
 ) -> None:
     """Show the rounds of a run: who thought what, what it read, and what was kept."""
     console = Console(highlight=False)
+    if trajectory is None and (reasoning or prompt):
+        raise ConfigError("--reasoning and --prompt show more of one trajectory: name it with -t R.I")
     if trace.is_dir():
         if problem is None:
+            if json or trajectory is not None:
+                raise ConfigError(
+                    f"{trace} holds many runs: say which with --id ID ('pacore view {trace}' lists them)"
+                )
             _list_directory(trace, console)
             return
         trace = _trace_in(trace, problem)
+    elif problem is not None:
+        raise ConfigError("--id chooses within the directory of a run; a trace file holds one problem")
     found = read_trace(trace)
     if json:
         sys.stdout.write(msgspec.json.encode(found.export()).decode() + "\n")
@@ -55,7 +63,7 @@ def _show_run(trace: Trace, console: Console, path: Path) -> None:
     for number in sorted(trace.rounds):
         console.print()
         console.print(_round_title(trace.rounds[number]))
-        console.print(_round_table(trace.rounds[number], console.width))
+        console.print(_round_table(trace.rounds[number]))
     console.print()
     for warning in trace.warnings:
         console.print(Text(f"warning: {warning.text}", style="yellow"))
@@ -68,28 +76,35 @@ def _show_run(trace: Trace, console: Console, path: Path) -> None:
 
 
 def _round_title(found: RoundTrace) -> Text:
+    if not found.messages and not found.lost:
+        return Text(f"round {found.number}: {len(found.trajectories)} of {found.width} ended", style="bold")
     kept = f"{len(found.messages)} of {found.width} left a message"
     skipped = f" · {found.skipped} not launched" if found.skipped else ""
     agreement = f" · agreement {found.agreement:.0%}" if found.agreement is not None else ""
     return Text(f"round {found.number}: {kept}{skipped}{agreement}", style="bold")
 
 
-def _round_table(found: RoundTrace, width: int) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("", "tokens", "seconds", "read"):
-        table.add_column(
-            name, no_wrap=name != "read", justify="right" if name in ("tokens", "seconds") else "left"
-        )
-    table.add_column("message", overflow="ellipsis", no_wrap=True)
+def _round_table(found: RoundTrace) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", expand=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("tokens", no_wrap=True, justify="right")
+    table.add_column("seconds", no_wrap=True, justify="right")
+    # What was read is wanted whole; the message gives way.
+    table.add_column("read", min_width=4, max_width=48)
+    table.add_column("message", overflow="ellipsis", no_wrap=True, ratio=1)
+    messages = {message.index: message.text for message in found.messages}
     for index in sorted(found.trajectories):
         thought = found.trajectories[index]
         mark = mark_of(thought)
+        summary = found.summaries.get(index)
+        tokens = thought.usage.completion_tokens + (summary.usage.completion_tokens if summary else 0)
+        shown = messages[index] if summary and index in messages else None
         table.add_row(
             Text(f"{mark} {found.number}.{index}", style="green" if mark == DONE else "red"),
-            f"{thought.usage.completion_tokens:,}",
+            f"{tokens:,}",
             f"{max(0.0, thought.ended_at - thought.started_at):.1f}",
-            _told_references(thought.references),
-            Text(_summary_of(thought)[: max(20, width)]),
+            Text(_told_references(thought.references)),
+            Text(_excerpt(shown, 300) if shown is not None else _summary_of(thought)),
         )
     return table
 
@@ -124,15 +139,21 @@ def _show_trajectory(trace: Trace, place: str, console: Console, *, reasoning: b
         console.print(Text(f"Reference {number} is {reference.round}.{reference.index}{cut}", style="dim"))
     if prompt:
         for message in trace.prompt_of(thought):
-            console.print(Text(f"\n--- {message['role']} ---", style="dim"))
-            console.print(Text(_text_of(message.get("content"))))
+            _print_exactly(console, message["role"], _text_of(message.get("content")))
     if reasoning and thought.reasoning:
-        console.print(Text("\n--- reasoning ---", style="dim"))
-        console.print(Text(thought.reasoning))
-    console.print(Text("\n--- conclusion ---", style="dim"))
-    console.print(Text(thought.content))
+        _print_exactly(console, "reasoning", thought.reasoning)
+    _print_exactly(console, "conclusion", thought.content)
     for call in thought.tool_calls:
-        console.print(Text(msgspec.json.encode(call).decode()))
+        _print_exactly(console, "tool call", msgspec.json.encode(call).decode())
+    summary = trace.rounds[thought.round].summaries.get(thought.index)
+    if summary is not None:
+        _print_exactly(console, f"summary, {summary.usage.completion_tokens:,} tokens", summary.content)
+
+
+def _print_exactly(console: Console, heading: str, text: str) -> None:
+    console.print(Text(f"\n--- {heading} ---", style="dim"))
+    # Past rich, which would wrap the lines: what is shown is what the model read or wrote.
+    console.file.write(text + "\n")
 
 
 def _find_trajectory(trace: Trace, place: str) -> Trajectory:
@@ -151,15 +172,16 @@ def _list_directory(directory: Path, console: Console) -> None:
     traces = sorted((directory / "trace").glob("*.jsonl"))
     if not traces:
         raise ConfigError(f"{directory} holds no traces; give a trace file or the directory of a run")
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("id", "status", "tokens", "answer"):
-        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    table = Table(box=None, pad_edge=False, header_style="dim", expand=True)
+    for name in ("id", "status", "tokens"):
+        table.add_column(name, no_wrap=True, justify="right" if name == "tokens" else "left")
+    table.add_column("answer", no_wrap=True, overflow="ellipsis", ratio=1)
     results = directory / "results.jsonl"
     lines = results.read_bytes().splitlines() if results.is_file() else []
     for line in lines:
-        result = msgspec.json.decode(line)
-        answer = _excerpt(result["answer"] or "", 120)
-        table.add_row(result["id"], result["status"], f"{result['ttc_tokens']:,}", answer)
+        result = decode_result_line(line, results)
+        tokens = f"{result.usage.completion_tokens:,}"
+        table.add_row(Text(result.id), result.status, tokens, Text(_excerpt(result.answer or "", 300)))
     console.print(table)
     console.print(Text(f"{len(lines)} results, {len(traces)} traces; --id ID shows one", style="dim"))
 

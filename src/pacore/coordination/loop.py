@@ -20,6 +20,7 @@ from pacore.coordination.compaction import compaction_for
 from pacore.coordination.planning import RoundPlan
 from pacore.coordination.rounds import RoundRun, RunContext
 from pacore.coordination.schedules import check_schedule
+from pacore.errors import EndpointRefusedError
 from pacore.events import (
     Event,
     RoundFinished,
@@ -165,12 +166,18 @@ class _Run:
             reasons = "; ".join(dict.fromkeys(lost.reason for lost in round_run.lost))
             text = f"round {number} left {found} messages of the {spec.needed} needed: {reasons}"
             # A ceiling that the user set is a wish for the best answer within it, not for none.
-            forced = round_run.timed_out or self.context.ledger.refused
+            limited = self.context.ledger.limits_calls
+            cut_by_budget = limited and any(lost.status == "truncated" for lost in round_run.lost)
+            forced = round_run.timed_out or self.context.ledger.refused or cut_by_budget
             nothing_at_hand = not found and not (forced and self.messages)
             if nothing_at_hand or (self.schedule.on_partial == "fail" and not forced):
                 self.failure = text
                 return
             self._warn("too_few_messages", text)
+            if limited:
+                self._warn(
+                    "budget", f"the budget left calls out or cut them short: {self.context.ledger.describe()}"
+                )
             self.degraded = True
         if found:
             self.messages = round_run.messages
@@ -204,9 +211,16 @@ class _Run:
                 continue
             tried = endpoint
             round_run = self._final_run(number, purpose, attempt, endpoint)
-            async with aclosing(round_run.events()) as events:
-                async for event in events:
-                    yield event
+            try:
+                async with aclosing(round_run.events()) as events:
+                    async for event in events:
+                        yield event
+            except EndpointRefusedError as error:
+                if endpoint != self.schedule.fallback:
+                    raise
+                # What the run has come to must not be lost to an endpoint that was to save it.
+                self._warn("fallback_endpoint", f"the fallback endpoint {endpoint!r} refused: {error}")
+                break
             last = round_run.last
             assert last is not None, "a round ends with a trajectory, if only a dropped one"
             for warning in round_run.trim_warnings(number):
@@ -217,6 +231,10 @@ class _Run:
                         "fallback_endpoint", f"the last round was answered by the endpoint {endpoint!r}"
                     )
                 yield RoundFinished(round=number, messages=tuple(round_run.messages), lost=())
+                if attempt and endpoint != self.schedule.fallback:
+                    self._warn(
+                        "last_round_retried", f"the last round gave an answer at attempt {attempt + 1} only"
+                    )
                 for event in self._finished("complete", answer, None, final=last):
                     yield event
                 return

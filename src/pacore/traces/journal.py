@@ -14,33 +14,40 @@ from pacore.errors import JournalError
 from pacore.events import (
     Event,
     RunFinished,
+    RunStarted,
     TrajectoryFinished,
     TrajectoryProgress,
     TrajectoryStarted,
 )
-from pacore.types import Trajectory
+from pacore.types import Problem, Trajectory
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Event).decode
 
 
 class Journal:
-    """Appends the events of a run to ``path``; a torn last line of an earlier process is cut off.
+    """Appends the events of a run to ``path``, which must be new unless a run is resumed there.
+
+    A torn last line of an earlier process is cut off.
 
     Each line reaches the operating system before :meth:`write` returns, so a killed process loses
     none. At the end of the run :meth:`write` also waits for the disk itself, so that no result is
     known of which a power cut could take the trace.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, resume: bool = False) -> None:
         self.path = path
         try:
+            if not resume and path.is_file() and path.stat().st_size:
+                raise JournalError(f"{path} is there already; choose another file for the trace")
             path.parent.mkdir(parents=True, exist_ok=True)
             # Appending and unbuffered: one write a line, and nothing of ours to lose.
             self._file = path.open("ab", buffering=0)
+            cut_torn_line(path)
         except OSError as error:
-            raise unwritable(path, error) from error
-        cut_torn_line(path)
+            raise JournalError(
+                f"cannot write a trace to {path}: {error.strerror}; choose another file"
+            ) from error
 
     def __enter__(self) -> Journal:
         return self
@@ -113,6 +120,14 @@ def read_events(path: Path) -> Iterator[Event]:
                 if not line.endswith(b"\n"):
                     return
                 raise JournalError(f"{path}:{number} is not an event of a trace: {error}") from error
+
+
+def recorded_problem(path: Path) -> Problem | None:
+    """The problem that a journal was begun with, read from its first line alone."""
+    if not path.exists():
+        return None
+    first = next(iter(read_events(path)), None)
+    return first.problem if isinstance(first, RunStarted) else None
 
 
 def recorded_trajectories(path: Path, *, retry_failed: bool = False) -> list[Trajectory]:

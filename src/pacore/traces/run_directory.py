@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import os
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -17,7 +16,7 @@ import msgspec
 
 from pacore.errors import JournalError
 from pacore.traces.journal import append_line, cut_torn_line, unwritable
-from pacore.types import Result
+from pacore.types import Result, Usage
 
 
 class RunDirectory:
@@ -31,22 +30,17 @@ class RunDirectory:
         self.path = path
         self.results_path = path / "results.jsonl"
         try:
-            (path / "trace").mkdir(parents=True, exist_ok=True)
+            with contextlib.ExitStack() as undo:
+                (path / "trace").mkdir(parents=True, exist_ok=True)
+                self._lock = undo.enter_context((path / ".lock").open("w"))
+                self._take_lock()
+                self.begin(settings)
+                self.results_path.touch()
+                cut_torn_line(self.results_path)
+                self._results = self.results_path.open("ab", buffering=0)
+                undo.pop_all()
         except OSError as error:
-            raise JournalError(f"cannot write to {path}: {error.strerror}; choose another --out") from error
-        with contextlib.ExitStack() as undo:
-            self._lock = undo.enter_context((path / ".lock").open("w"))
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise JournalError(
-                    f"another pacore is writing to {path}; wait for it or choose another --out"
-                ) from error
-            self._check_settings(settings)
-            self.results_path.touch()
-            cut_torn_line(self.results_path)
-            self._results = self.results_path.open("ab", buffering=0)
-            undo.pop_all()
+            raise JournalError(f"cannot use {path}: {error.strerror}; choose another --out") from error
 
     def __enter__(self) -> RunDirectory:
         return self
@@ -57,6 +51,35 @@ class RunDirectory:
         self._results.close()
         self._lock.close()
 
+    def begin(self, settings: Mapping[str, Any]) -> None:
+        """Note ``settings`` beside those noted before. Raises JournalError where one of them differs."""
+        path = self.path / "run.json"
+        description: dict[str, Any] = {"settings": {}, "created_at": time.time()}
+        if path.exists():
+            try:
+                description = msgspec.json.decode(path.read_bytes())
+                description["settings"].items()
+            except (msgspec.DecodeError, KeyError, TypeError, AttributeError) as error:
+                raise JournalError(f"{path} is no description of a run; choose another --out") from error
+        begun = description["settings"]
+        now = msgspec.json.decode(msgspec.json.encode(settings))
+        differing = [key for key in sorted(now) if key in begun and begun[key] != now[key]]
+        if differing:
+            told = "; ".join(f"{key} was {_short(begun[key])}, is {_short(now[key])}" for key in differing)
+            raise JournalError(f"{self.path} was begun with other settings ({told}); choose another --out")
+        description["settings"] = {**begun, **now}
+        temporary = path.with_suffix(".new")
+        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(description), indent=2))
+        temporary.replace(path)
+
+    def _take_lock(self) -> None:
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise JournalError(
+                f"another pacore is writing to {self.path}; wait for it or choose another --out"
+            ) from error
+
     def trace_path(self, problem_id: str) -> Path:
         """Where the journal of a problem lies."""
         return trace_path(self.path, problem_id)
@@ -64,6 +87,10 @@ class RunDirectory:
     def statuses(self) -> dict[str, str]:
         """The status of every problem that has a result."""
         return {line.id: line.status for line in self._lines()}
+
+    def usage(self) -> Usage:
+        """What the results so far have used."""
+        return sum((line.usage for line in self._lines()), Usage())
 
     def append(self, result: Result) -> None:
         """Write a result; it is with the operating system when this returns."""
@@ -78,7 +105,7 @@ class RunDirectory:
         forgotten = 0
         with self.results_path.open("rb") as lines, replacement.open("wb") as kept:
             for line in lines:
-                if msgspec.json.decode(line, type=_ResultLine).status == "complete":
+                if self._decoded(line).status == "complete":
                     kept.write(line)
                 else:
                     forgotten += 1
@@ -87,32 +114,13 @@ class RunDirectory:
         self._results = self.results_path.open("ab", buffering=0)
         return forgotten
 
-    def _lines(self) -> Iterator[_ResultLine]:
+    def _lines(self) -> Iterator[ResultLine]:
         with self.results_path.open("rb") as lines:
             for line in lines:
-                yield msgspec.json.decode(line, type=_ResultLine)
+                yield self._decoded(line)
 
-    def _check_settings(self, settings: Mapping[str, Any]) -> None:
-        path = self.path / "run.json"
-        if path.exists():
-            try:
-                begun = msgspec.json.decode(path.read_bytes())["settings"]
-            except (msgspec.DecodeError, KeyError, TypeError) as error:
-                raise JournalError(f"{path} is no description of a run; choose another --out") from error
-            now = msgspec.json.decode(msgspec.json.encode(settings))
-            differing = [key for key in sorted({*begun, *now}) if begun.get(key) != now.get(key)]
-            if differing:
-                told = "; ".join(
-                    f"{key} was {_short(begun.get(key))}, is {_short(now.get(key))}" for key in differing
-                )
-                raise JournalError(
-                    f"{self.path} was begun with other settings ({told}); choose another --out"
-                )
-            return
-        description = {"settings": settings, "created_at": time.time(), "cwd": str(Path.cwd())}
-        temporary = path.with_suffix(".new")
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(description), indent=2))
-        os.replace(temporary, path)  # noqa: PTH105 - atomic, and says so
+    def _decoded(self, line: bytes) -> ResultLine:
+        return decode_result_line(line, self.results_path)
 
 
 def trace_path(directory: Path, problem_id: str) -> Path:
@@ -122,9 +130,21 @@ def trace_path(directory: Path, problem_id: str) -> Path:
     return directory / "trace" / f"{slug}-{mark}.jsonl"
 
 
-class _ResultLine(msgspec.Struct):
+class ResultLine(msgspec.Struct):
+    """What is read again of a line of results."""
+
     id: str
     status: str
+    answer: str | None = None
+    usage: Usage = Usage()
+
+
+def decode_result_line(line: bytes, path: Path) -> ResultLine:
+    """The part of a result line that pacore reads again. Raises JournalError for what is none."""
+    try:
+        return msgspec.json.decode(line, type=ResultLine)
+    except msgspec.DecodeError as error:
+        raise JournalError(f"{path} holds a line that is no result ({error}): {line[:80]!r}") from error
 
 
 def _short(value: Any) -> str:
