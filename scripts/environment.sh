@@ -6,7 +6,8 @@ environment=${PACORE_VENV:-$root/.venv}
 prepare_environment() {
     python=${PYTHON:-python3}
     stamp=$environment/.pacore-$(echo "$1" | tr , -)
-    if [ -f "$stamp" ] && cmp -s "$stamp" "$root/pyproject.toml"; then
+    if [ -f "$stamp" ] && cmp -s "$stamp" "$root/pyproject.toml" &&
+        "$environment/bin/python" -c 'import pacore' 2>/dev/null; then
         return
     fi
     if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
@@ -14,6 +15,11 @@ prepare_environment() {
         exit 1
     fi
     echo "preparing an environment in $environment (once)" >&2
+    # An environment that was half made, or moved with its folder, is made anew.
+    if [ "$environment" = "$root/.venv" ] && [ -f "$environment/pyvenv.cfg" ] &&
+        ! "$environment/bin/pip" --version >/dev/null 2>&1; then
+        rm -rf "$environment"
+    fi
     if [ ! -x "$environment/bin/python" ] && ! "$python" -m venv "$environment" >&2; then
         echo "'$python -m venv' does not work; on Debian and Ubuntu: apt install python3-venv" >&2
         exit 1

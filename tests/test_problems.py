@@ -27,7 +27,7 @@ CHAT = [{"role": "user", "content": "Why?"}]
 def test_a_record_may_name_its_question_in_several_ways(record: dict[str, Any]) -> None:
     problem = read_problem({**record, "id": 7, "ground_truth": "because", "level": 3})
     assert list(problem.messages) == CHAT
-    assert (problem.id, problem.ground_truth, problem.carried) == ("7", "because", {"level": 3})
+    assert (problem.id, problem.ground_truth, problem.carried) == ("7", "because", {"level": 3, "id": 7})
 
 
 def test_text_that_cannot_be_sent_is_told() -> None:

@@ -89,6 +89,9 @@ def _from_record(record: Mapping[str, Any], place: str) -> Problem:
         ).hexdigest()
     else:
         identity = str(raw_id)
+        if not isinstance(raw_id, str):
+            # The result names the problem as its record does.
+            rest["id"] = raw_id
     return Problem(id=identity, messages=messages, ground_truth=ground_truth, carried=rest)
 
 

@@ -267,6 +267,7 @@ class Result(Struct, frozen=True, kw_only=True):
         """
         own: dict[str, Any] = msgspec.to_builtins(self)
         carried = own.pop("carried")
+        own["id"] = carried.pop("id", self.id)
         clashing = {key: value for key, value in carried.items() if key in own}
         if not self.tool_calls:
             del own["tool_calls"]

@@ -63,6 +63,31 @@ async def test_results_carry_the_records_keys_and_a_second_run_makes_no_call(
     assert len(upstream.requests) == CALLS
 
 
+async def test_ids_that_are_numbers_and_keys_of_our_own_names_come_out_as_they_were(
+    upstream: MockEndpoint, tmp_path: Path
+) -> None:
+    path = tmp_path / "numbered.jsonl"
+    path.write_text('{"id": 7, "question": "six times seven?", "answer": "42", "level": 1}\n')
+    assert (await pacore(*command(upstream, path))).status == 0
+    (record,) = map(json.loads, (tmp_path / "out" / "results.jsonl").read_text().splitlines())
+    assert (record["id"], record["level"], record["carried"]) == (7, 1, {"answer": "42"})
+    assert (await pacore(*command(upstream, path))).status == 0
+    assert len(upstream.requests) == 5
+
+
+async def test_another_model_in_the_same_directory_is_refused(upstream: MockEndpoint, problems: Path) -> None:
+    upstream.models = {"data": [{"id": "first"}]}
+    upstream.behaviour = lambda body: (
+        Answer(f"{body['seed']}") if len(upstream.requests) < 9 else Status(401, {})
+    )
+    arguments = ["run", str(problems), "--out", str(problems.parent / "out"), "--base-url", upstream.url]
+    assert (await pacore(*arguments)).status == 1
+    upstream.models = {"data": [{"id": "second"}]}
+    outcome = await pacore(*arguments)
+    assert outcome.status == 1
+    assert "begun with other settings (models was" in outcome.err
+
+
 async def test_killed_twice_no_finished_call_is_repeated_and_the_results_are_the_same(
     upstream: MockEndpoint, problems: Path, tmp_path: Path
 ) -> None:

@@ -64,6 +64,7 @@ def test_sixty_four_threads_give_the_same_verdicts(verifier: MathVerifier) -> No
     assert together == alone
 
 
+@pytest.mark.slow
 def test_hostile_inputs_hold_up_only_the_workers_they_hold(verifier: MathVerifier) -> None:
     good = [("\\frac{1}{2}", f"so \\boxed{{{n}/{2 * n}}}") for n in range(1, 801)]
     hostile = [

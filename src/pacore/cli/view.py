@@ -181,7 +181,7 @@ def _list_directory(directory: Path, console: Console) -> None:
     for line in lines:
         result = decode_result_line(line, results)
         tokens = f"{result.usage.completion_tokens:,}"
-        table.add_row(Text(result.id), result.status, tokens, Text(_excerpt(result.answer or "", 300)))
+        table.add_row(Text(str(result.id)), result.status, tokens, Text(_excerpt(result.answer or "", 300)))
     console.print(table)
     console.print(Text(f"{len(lines)} results, {len(traces)} traces; --id ID shows one", style="dim"))
 

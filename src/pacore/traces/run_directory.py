@@ -86,7 +86,7 @@ class RunDirectory:
 
     def statuses(self) -> dict[str, str]:
         """The status of every problem that has a result."""
-        return {line.id: line.status for line in self._lines()}
+        return {str(line.id): line.status for line in self._lines()}
 
     def usage(self) -> Usage:
         """What the results so far have used."""
@@ -133,7 +133,7 @@ def trace_path(directory: Path, problem_id: str) -> Path:
 class ResultLine(msgspec.Struct):
     """What is read again of a line of results."""
 
-    id: str
+    id: str | int | float
     status: str
     answer: str | None = None
     usage: Usage = Usage()
