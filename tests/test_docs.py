@@ -41,7 +41,8 @@ def all_blocks(language: str) -> list[tuple[str, str]]:
 async def served(upstream: MockEndpoint, tmp_path: Path) -> MockEndpoint:
     upstream.models = {"data": [{"id": "my-model"}]}
     upstream.behaviour = lambda body: Answer(f"From {body['seed']}: \\boxed{{24}}")
-    shutil.copy(ROOT / "examples" / "problems.jsonl", tmp_path)
+    for name in ("problems.jsonl", "cases.jsonl"):
+        shutil.copy(ROOT / "examples" / name, tmp_path)
     return upstream
 
 
