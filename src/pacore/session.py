@@ -39,7 +39,7 @@ class Session:
         self.slots = CallSlots(concurrency)
         self.budget = budget
         self.ledger = Ledger(budget)
-        self.samplers: dict[str, Sampler] = {}
+        self.samplers: dict[str, Dispatcher] = {}
         self._all_slots = [self.slots]
         self.models: dict[str, str] = {}
 
@@ -85,10 +85,11 @@ class Session:
     ) -> RunContext:
         """What the loop needs for one problem. ``recorded`` trajectories are replayed, not made again."""
         recorded = list(recorded)
-        samplers = dict(self.samplers)
+        samplers: dict[str, Sampler] = {**self.samplers}
         if recorded:
+            prices = {sampler.name: sampler.capabilities.prices for sampler in self.samplers.values()}
             for trajectory in recorded:
-                self.ledger.record(trajectory.usage, None)
+                self.ledger.record(trajectory.usage, prices.get(trajectory.endpoint))
             # One replay for all endpoints: a trajectory's place in the run names it, not who made it.
             samplers = {name: ReplaySampler(sampler, recorded) for name, sampler in samplers.items()}
         return RunContext(

@@ -98,6 +98,7 @@ async def test_the_field_is_remembered_for_answers_without_reasoning(upstream: M
         (Answer(None), "empty"),
         (Answer(""), "empty"),
         (Answer("half an ans", finish_reason="length"), "truncated"),
+        (Answer("half an ans", finish_reason="MAX_TOKENS"), "truncated"),
         (Answer(None, reasoning="so", finish_reason="length"), "truncated"),
         (Answer(None, reasoning="so"), "reasoning_only"),
         (Answer("<think>and then"), "unclosed"),
@@ -355,6 +356,40 @@ async def test_missing_or_impossible_usage_is_estimated_and_says_so(
     assert found.estimated
     assert (found.completion_tokens, found.reasoning_tokens) == (30, 20)
     assert found.prompt_tokens > 0
+
+
+async def test_an_answer_that_writes_about_the_tag_does_not_make_the_model_a_thinking_one(
+    upstream: MockEndpoint,
+) -> None:
+    replies = iter(
+        ["Close it with `</think>` and go on.", "It is 24.", "so 24\n</think>\n\nIt is 24.", "hm, 24"]
+    )
+    upstream.behaviour = lambda body: Answer(next(replies))
+    async with EndpointSampler(upstream.endpoint()) as sampler:
+        found = [await sampler.sample(a_call(), Watching()) for _ in range(4)]
+    assert [trajectory.status for trajectory in found] == ["complete", "complete", "complete", "unclosed"]
+
+
+async def test_a_connection_is_used_again_after_a_stream(upstream: MockEndpoint) -> None:
+    async with EndpointSampler(upstream.endpoint()) as sampler:
+        for _ in range(5):
+            await sampler.sample(a_call(), Watching())
+    assert len(upstream.connections) == 1
+
+
+@pytest.mark.parametrize("tail", [[b"data: [DONE]\n\n"], []])
+async def test_a_connection_that_breaks_after_the_finish_loses_nothing(
+    upstream: MockEndpoint, tail: list[bytes]
+) -> None:
+    upstream.behaviour = lambda body: Raw([event({"content": "24"}, finish_reason="stop"), *tail], cut=True)
+    assert (await sample(upstream)).content == "24"
+
+
+async def test_a_connection_that_lingers_after_its_end_holds_nobody_up(upstream: MockEndpoint) -> None:
+    upstream.behaviour = lambda body: Hang(
+        [event({"content": "24"}, finish_reason="stop"), b"data: [DONE]\n\n"]
+    )
+    assert (await sample(upstream)).content == "24"
 
 
 async def test_characters_sent_as_halves_of_surrogate_pairs_are_joined(upstream: MockEndpoint) -> None:

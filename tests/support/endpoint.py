@@ -68,6 +68,7 @@ class MockEndpoint:
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.disconnected = 0
+        self.connections: set[int] = set()
         self.in_flight = 0
         self.most_in_flight = 0
         self.arrived = asyncio.Condition()
@@ -120,6 +121,7 @@ class MockEndpoint:
             self.requests.append(body)
             self.headers.append(dict(request.headers))
             self.arrived.notify_all()
+        self.connections.add(id(request.transport))
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:

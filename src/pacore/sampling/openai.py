@@ -41,6 +41,7 @@ _REMEDIES = {
 }
 _OPTIONAL = ("stream_options", "seed", "max_tokens", "temperature", "top_p")
 _ERROR_BYTES = 65_536
+_AFTER_DONE_SECONDS = 0.5
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -161,11 +162,15 @@ class EndpointSampler:
         try:
             async with asyncio.timeout(timeouts.first_token) as deadline:
                 async for chunk in response.content.iter_any():
+                    if ended:
+                        # Read to its end, the connection can be used again; but nothing waits for that.
+                        continue
                     chars = reply.chars
                     ended = self._take_events(decoder.feed(chunk), reply, watcher, display)
-                    if ended:
-                        break
                     now = loop.time()
+                    if ended:
+                        deadline.reschedule(now + _AFTER_DONE_SECONDS)
+                        continue
                     # Only tokens count as a sign of life, not keep-alive comments. The timer is moved
                     # at most once a second: that is exact enough and costs nothing per token.
                     if reply.chars > chars and (not chars or now - quiet_since > 1.0):
@@ -173,7 +178,12 @@ class EndpointSampler:
                         deadline.reschedule(now + timeouts.silence)
                 if not ended:
                     ended = self._take_events(decoder.finish(), reply, watcher, display)
-        except TimeoutError as error:
+        except (TimeoutError, aiohttp.ClientError) as error:
+            if ended or reply.finish_reason is not None:
+                # All was said; what became of the connection after that does not matter.
+                return
+            if not isinstance(error, TimeoutError):
+                raise
             waited = (
                 f"{timeouts.silence:g} s between tokens" if reply.chars else f"{timeouts.first_token:g} s"
             )

@@ -24,6 +24,10 @@ CHARS_PER_TOKEN = 4.0
 """Rough size of a token of English or mathematics, used until an endpoint has told better."""
 
 
+_CUT_OFF = frozenset({"length", "max_tokens", "model_length"})
+"""What servers call an answer that ended at its limit: OpenAI and most, Gemini's dialect, Mistral."""
+
+
 class Prompt:
     """The messages of a call, encoded once however many trajectories share them."""
 
@@ -128,7 +132,7 @@ def classify(
     closed: bool = True,
 ) -> TrajectoryStatus:
     """Whether a trajectory can be a reference, and if not, why."""
-    if finish_reason == "length":
+    if finish_reason is not None and finish_reason.casefold() in _CUT_OFF:
         return "truncated"
     if not closed:
         return "unclosed"

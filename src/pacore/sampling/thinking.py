@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 OPEN = "<think>"
 CLOSE = "</think>"
+_CLOSING_LINE = re.compile(r"(?:^|\n)[ \t]*</think>[ \t]*(?:\n|$)")
 
 
 class Split(NamedTuple):
@@ -29,6 +31,14 @@ def split_thinking(text: str, *, implicit: bool = False) -> Split:
     if opens or implicit:
         return Split(text.lstrip().removeprefix(OPEN).strip("\n"), "", False)
     return Split("", text, True)
+
+
+def opens_in_template(text: str) -> bool:
+    """Whether thinking began without a tag, in the chat template: its end stands on a line of its own.
+
+    A text that merely writes about the tag, in code or in a sentence, does not look like that.
+    """
+    return OPEN not in text and text.count(CLOSE) == 1 and _CLOSING_LINE.search(text) is not None
 
 
 class ThinkingStream:

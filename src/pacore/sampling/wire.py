@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from pacore.sampling.sampler import Call, Capabilities, classify, estimate_usage
-from pacore.sampling.thinking import split_thinking
+from pacore.sampling.thinking import opens_in_template, split_thinking
 from pacore.types import Trajectory, Usage
 
 REASONING_FIELDS = ("reasoning", "reasoning_content", "reasoning_details")
@@ -178,7 +178,7 @@ class Reply:
         """The finished trajectory, its reasoning told from its conclusion."""
         content, reasoning, closed = _joined(self.content), _joined(self.reasoning), True
         if thinking == "inline" or (thinking == "auto" and not self._separated(capabilities)):
-            if "</think>" in content and not content.lstrip().startswith("<think>"):
+            if opens_in_template(content):
                 capabilities.implicit_thinking = True
             split = split_thinking(content, implicit=capabilities.implicit_thinking)
             reasoning, content, closed = reasoning or split.reasoning, split.conclusion, split.closed
