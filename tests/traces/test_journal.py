@@ -11,12 +11,13 @@ from pacore.coordination.loop import coordinate
 from pacore.errors import CallRejectedError, JournalError
 from pacore.events import RoundFinished, TrajectoryFinished, TrajectoryProgress
 from pacore.problems import read_problem
+from pacore.sampling.replay import call_key
 from pacore.sampling.sampler import Call
-from pacore.sampling.scripted import Line, ScriptedSampler
+from pacore.sampling.scripted import Line, Script, ScriptedSampler
 from pacore.session import open_session
 from pacore.traces.journal import Journal, read_events, recorded_trajectories
 from pacore.traces.trace import fold_events, read_trace
-from pacore.types import RoundSpec, Schedule
+from pacore.types import AgreementStop, RoundSpec, Schedule
 from support.running import QUESTION, of_kind, run_events
 
 
@@ -175,3 +176,52 @@ def test_an_empty_file_is_no_trace(tmp_path: Path) -> None:
         read_trace(path)
     with pytest.raises(JournalError, match="cannot read the trace"):
         read_trace(tmp_path / "none.jsonl")
+
+
+CUT_SCHEDULES = {
+    "summaries": Schedule(rounds=(RoundSpec(width=3, compact="summary"), RoundSpec(width=2))),
+    "subsets": Schedule(rounds=(RoundSpec(width=4), RoundSpec(width=4, reads=2))),
+    "judge": Schedule(rounds=(RoundSpec(width=3),), finish="select"),
+    "stages": Schedule(rounds=(RoundSpec(width=6, stop=AgreementStop(stage=2)),)),
+    "failing": Schedule(rounds=(RoundSpec(width=4),), final_attempts=3),
+}
+
+
+def eventful(name: str) -> Script:
+    """A script for each schedule, with a first judge that names nobody and last rounds that break off."""
+
+    def play(call: Call) -> Line:
+        if call.purpose == "select":
+            return Line(content="Best: 2" if call.index else "none of them")
+        if name == "failing" and call.round == 2 and call.index < 2:
+            return Line(content="half", finish_reason="length")
+        if name == "failing" and call.index == 3:
+            return Line(content="x", fault=CallRejectedError("not this one"))
+        return Line(content=f"{call.purpose} {call.round}.{call.index}")
+
+    return play
+
+
+@pytest.mark.parametrize("name", CUT_SCHEDULES)
+async def test_every_kind_of_run_goes_on_from_any_line(tmp_path: Path, name: str) -> None:
+    whole, schedule = tmp_path / "whole.jsonl", CUT_SCHEDULES[name]
+    first = ScriptedSampler(eventful(name))
+    await run_events(endpoint=first, schedule=schedule, trace=whole)
+    result = read_trace(whole).result
+    assert result is not None
+    lines = whole.read_bytes().splitlines(keepends=True)
+    for kept in range(1, len(lines)):
+        path = tmp_path / f"{kept}.jsonl"
+        path.write_bytes(b"".join(lines[:kept]))
+        done = {call_key(trajectory) for trajectory in recorded_trajectories(path)}
+        second = ScriptedSampler(eventful(name))
+        assert await replayed(path, second, schedule) == result.answer
+        assert {call_key(call) for call in second.calls} == {call_key(call) for call in first.calls} - done
+        again = read_trace(path).result
+        assert again is not None
+        assert (again.status, again.ttc_tokens, again.calls) == (
+            result.status,
+            result.ttc_tokens,
+            result.calls,
+        )
+        assert [warning.code for warning in again.warnings] == [warning.code for warning in result.warnings]
