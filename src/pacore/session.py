@@ -171,6 +171,8 @@ async def _add(
         await sampler.probe()
     except EndpointRefusedError as error:
         if not only_fallback:
+            if name == DEFAULT:
+                raise
             raise EndpointRefusedError(f"endpoint {item.name!r}: {error}", status=error.status) from error
         report(f"the fallback endpoint {item.name!r} is not there now: {error}")
     session.models[item.name] = sampler.model
