@@ -33,6 +33,10 @@ class MissingExtraError(PacoreError):
         )
 
 
+class SandboxError(PacoreError):
+    """Programs cannot be run in a sandbox here; names each way that was tried and why it failed."""
+
+
 class EngineError(PacoreError):
     """The embedded engine or its model could not be had or started."""
 

@@ -1,0 +1,142 @@
+"""In the forked child: be the program, then end as any program does."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import linecache
+import os
+import sys
+import threading
+import traceback
+import types
+from pathlib import Path
+from typing import Any, NoReturn
+
+NAME = "program.py"
+# What LiveCodeBench's harness imports before a solution, in its order: with a star, then by name.
+PRELUDE = (
+    *("string", "re", "datetime", "collections", "heapq", "bisect", "copy", "math", "random", "statistics"),
+    *("itertools", "functools", "operator", "io", "sys", "json", "builtins", "typing"),
+)
+MISSING_COMMAND = 127
+_DEPTH = 200
+
+
+def play(request: dict[str, Any], report_fd: int, binary: int) -> NoReturn:
+    """Be the program of ``request``; a returned value goes to ``report_fd`` as one JSON value.
+
+    Python programs end as by themselves, with their threads and exit handlers, but nothing is torn down:
+    that would copy every page shared with the driver, which takes longer than most programs run.
+    """
+    program = request["program"]
+    if "command" in program:
+        _be_command(program["command"])
+    if binary >= 0:
+        os.execve(binary, ["program", *request["args"]], dict(os.environ))
+    try:
+        _run_python(request, report_fd)
+        code = 0
+    except SystemExit as leaving:
+        code = _exit_code(leaving, ignored=program["ignore_exit"] and program["function"] is None)
+    except BaseException as error:
+        _show_error(error)
+        code = 1
+    os._exit(_finished(code))
+
+
+def _run_python(request: dict[str, Any], report_fd: int) -> None:
+    program = request["program"]
+    module = _main_module(program, request["args"])
+    code = compile(program["source"], NAME, "exec", dont_inherit=True)
+    if program["function"] is None:
+        exec(code, module.__dict__)
+        return
+    sys.stdout = sys.stderr
+    exec(code, module.__dict__)
+    value = plain(call(module, program["function"], json.loads(request["call"])))
+    with os.fdopen(report_fd, "w") as results:
+        results.write(json.dumps(value))
+
+
+def _exit_code(leaving: SystemExit, *, ignored: bool) -> int:
+    if leaving.code is None or isinstance(leaving.code, int):
+        return 0 if ignored else int(leaving.code or 0) & 0xFF
+    print(leaving.code, file=sys.stderr)
+    return 0 if ignored else 1
+
+
+def _finished(code: int) -> int:
+    """What the interpreter does at its end: wait for threads, call exit handlers, flush."""
+    try:
+        for thread in threading.enumerate():
+            if thread is not threading.current_thread() and not thread.daemon:
+                thread.join()
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException as error:
+        _show_error(error)
+        return 120
+    return code
+
+
+def _be_command(command: list[str]) -> NoReturn:
+    try:
+        os.execvp(command[0], command)
+    except FileNotFoundError:
+        os._exit(MISSING_COMMAND)
+
+
+def _main_module(program: dict[str, Any], args: list[str]) -> types.ModuleType:
+    sys.argv = [NAME, *args]
+    sys.path[:] = [*(entry for entry in sys.path if entry), str(Path.cwd())]
+    lines = program["source"].splitlines(keepends=True)
+    linecache.cache[NAME] = (len(program["source"]), None, lines, NAME)
+    module = types.ModuleType("__main__")
+    sys.modules["__main__"] = module
+    if program["prelude"]:
+        for name in PRELUDE:
+            exec(f"from {name} import *\nimport {name}", module.__dict__)
+        sys.setrecursionlimit(50_000)
+    module.__dict__["__name__"] = "__main__"
+    return module
+
+
+def _show_error(error: BaseException) -> None:
+    """A traceback that begins in the program."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != NAME:
+        trace = trace.tb_next
+    traceback.print_exception(type(error), error, trace)
+    with contextlib.suppress(Exception):
+        sys.stderr.flush()
+
+
+def call(module: types.ModuleType, function: str, arguments: list[Any]) -> Any:
+    """Call the function or, where there is a class Solution, its method."""
+    holder: Any = module.Solution() if hasattr(module, "Solution") else module
+    if not hasattr(holder, function):
+        raise AttributeError(f"the program has no function {function!r}")
+    return getattr(holder, function)(*arguments)
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """A value as JSON, tagged where JSON has no such type; of what is no plain data only the type's name."""
+    if depth > _DEPTH:
+        return {"other": "nested"}
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        return {"int": hex(value)}
+    if isinstance(value, float):
+        return {"float": float.hex(value)}
+    if isinstance(value, dict):
+        return {"dict": [[plain(key, depth + 1), plain(held, depth + 1)] for key, held in value.items()]}
+    for kind in (list, tuple, set, frozenset):
+        if isinstance(value, kind):
+            return {kind.__name__: [plain(held, depth + 1) for held in value]}
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
+        return plain(value.tolist(), depth + 1)
+    return {"other": type(value).__name__}
