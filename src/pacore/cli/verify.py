@@ -27,11 +27,14 @@ class Tally:
     def __init__(self) -> None:
         self.verdicts: Counter[str] = Counter()
         self.agreed = self.judged = self.false_accepts = self.false_rejects = 0
+        self.sandboxes: Counter[str] = Counter()
         self._times: Counter[int] = Counter()
 
     def add(self, found: dict[str, Any]) -> None:
         """Count one verdict."""
         self.verdicts[found["verdict"]] += 1
+        if (sandbox := found["evidence"].get("sandbox")) is not None:
+            self.sandboxes[sandbox] += 1
         self._times[round(math.log(max(found["ms"], 1e-3)) / math.log(1.05))] += 1
         if isinstance(found.get("expected"), bool):
             accepted = found["verdict"] == "correct"
@@ -57,6 +60,7 @@ class Tally:
             f"{name} {self.percentile(share):.2g} ms" for name, share in (("median", 0.5), ("p99", 0.99))
         )
         lines = [f"{total} lines: {counts or 'none'} · {times} · {seconds:.1f} s"]
+        lines += [f"{count} programs run in {name}" for name, count in self.sandboxes.items()]
         if self.judged:
             lines.append(
                 f"as expected: {self.agreed} of {self.judged} ({self.agreed / self.judged:.1%}), "
@@ -68,13 +72,25 @@ class Tally:
 def verify(
     file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="One case a line; - reads stdin.")],
     processes: Annotated[int | None, typer.Option(help="Processes to use; all cores by default.")] = None,
+    headers: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of what special judges include, as testlib.h.")
+    ] = None,
+    allow_unsafe_exec: Annotated[
+        bool,
+        typer.Option("--allow-unsafe-exec", help="Run programs even where nothing contains them."),
+    ] = False,
 ) -> None:
     """Print a verdict for each line of a file as JSON; the summary goes to stderr."""
     if str(file) != "-" and not file.is_file():
         raise ConfigError(f"there is no file {file}; give a JSONL file with one case a line")
+    if allow_unsafe_exec:
+        say("programs run with resource limits only where no sandbox works: they can do all that you can")
     tally, begun = Tally(), time.monotonic()
     last = begun
-    for number, found in enumerate(verify_lines(_lines(file), processes=processes), start=1):
+    found_lines = verify_lines(
+        _lines(file), processes=processes, allow_unsafe=allow_unsafe_exec, headers=headers
+    )
+    for number, found in enumerate(found_lines, start=1):
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
         tally.add(found)
         if time.monotonic() - last > _PROGRESS_EVERY:

@@ -9,35 +9,48 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
-from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from pacore.errors import ConfigError
 from pacore.types import Verdict
 from pacore.verifiers.code.checkers import CHECKERS, check_output
+from pacore.verifiers.code.truth import read_language
+from pacore.verifiers.code.verifier import CodeVerifier
 from pacore.verifiers.math.symbolic import SymbolicPool
 from pacore.verifiers.math.verifier import MathVerifier
+from pacore.verifiers.rules import RuleVerifier
+from pacore.verifiers.sandbox.choose import find_sandbox
 
 _CHUNK = 64
 _AHEAD = 4
 
-_verifier: MathVerifier | None = None
+_verifier: RuleVerifier | None = None
 
 
-def verify_lines(lines: Iterable[bytes], *, processes: int | None = None) -> Iterator[dict[str, Any]]:
+def verify_lines(
+    lines: Iterable[bytes],
+    *,
+    processes: int | None = None,
+    allow_unsafe: bool = False,
+    headers: Path | None = None,
+) -> Iterator[dict[str, Any]]:
     """Yield ``{id, verdict, reward, reason, evidence, ms}`` for each line, in the order of the lines.
 
-    A line is a JSON object with ``gold`` and ``prediction``, with ``checker``, ``output`` and ``answer``,
-    or with ``problem`` (a record with a ``ground_truth``) and ``prediction``. One that is none of these is
-    ``unverifiable``, with the reason. ``expected``, where given, is carried through.
+    A line is a JSON object with ``gold`` and ``prediction``; with ``checker``, ``output`` and ``answer``;
+    with ``inputs``, ``outputs``, ``fn_name`` and ``code``; or with ``problem`` (a record with a
+    ``ground_truth``) and ``prediction``. One that is none of these is ``unverifiable``, with the reason.
+    ``expected``, where given, is carried through. ``allow_unsafe`` runs programs even where nothing
+    contains them; ``headers`` is a folder with what special judges include.
     """
     count = processes or os.cpu_count() or 1
     context = multiprocessing.get_context("spawn")
-    rest = iter(lines)
-    with ProcessPoolExecutor(count, mp_context=context, initializer=_start_worker) as pool:
+    settings = (allow_unsafe, headers)
+    with ProcessPoolExecutor(count, mp_context=context, initializer=_start_worker, initargs=settings) as pool:
         waiting: deque[Future[list[dict[str, Any]]]] = deque()
-        while chunk := list(islice(rest, _CHUNK)):
+        for chunk in _chunks(lines):
             waiting.append(pool.submit(_verify_chunk, chunk))
             if len(waiting) > count * _AHEAD:
                 yield from waiting.popleft().result()
@@ -45,17 +58,40 @@ def verify_lines(lines: Iterable[bytes], *, processes: int | None = None) -> Ite
             yield from waiting.popleft().result()
 
 
-def verify_record(record: Mapping[str, Any], math: MathVerifier) -> Verdict:
+def _chunks(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Lines for one worker at a time; a program takes long enough to be one by itself."""
+    chunk: list[bytes] = []
+    for line in lines:
+        chunk.append(line)
+        if len(chunk) == _CHUNK or b'"code"' in line or b'"tests"' in line:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def verify_record(record: Mapping[str, Any], rules: RuleVerifier) -> Verdict:
     """The verdict on one record, by its kind."""
-    if "checker" in record:
+    if "checker" in record and "output" in record:
         return _checked(record)
     if "problem" in record and isinstance(record["problem"], Mapping):
-        return math.verdict(record["problem"].get("ground_truth"), _text(record.get("prediction")))
+        return rules.verdict(record["problem"].get("ground_truth"), _text(record.get("prediction")))
     if "gold" in record and "prediction" in record:
-        return math.verdict(record["gold"], _text(record["prediction"]))
+        return rules.verdict(record["gold"], _text(record["prediction"]))
     if "code" in record:
-        return _unverifiable("unsupported: programs are not run yet, only their outputs are checked")
-    return _unverifiable("bad_line: needs gold and prediction, checker with output and answer, or a problem")
+        return _program(record, rules)
+    return _unverifiable(
+        "bad_line: needs gold and prediction, checker with output and answer, code with inputs and outputs, "
+        "or problem and prediction"
+    )
+
+
+def _program(record: Mapping[str, Any], rules: RuleVerifier) -> Verdict:
+    try:
+        language = read_language(record.get("language") or "python")
+    except ConfigError as error:
+        return _unverifiable(f"bad_line: {error}")
+    return rules.program_verdict(record, _text(record["code"]), language=language)
 
 
 def _checked(record: Mapping[str, Any]) -> Verdict:
@@ -79,11 +115,15 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
-def _start_worker() -> None:
+def _start_worker(allow_unsafe: bool, headers: Path | None) -> None:
     global _verifier  # noqa: PLW0603 - one verifier a worker process, as its engine is slow to start
     pool = SymbolicPool(1)
     atexit.register(pool.close)
-    _verifier = MathVerifier(pool)
+    _verifier = RuleVerifier(
+        MathVerifier(pool),
+        lambda: CodeVerifier(find_sandbox(allow_unsafe=allow_unsafe), headers=headers, workers=1),
+    )
+    atexit.register(_verifier.close)
 
 
 def _verify_chunk(lines: list[bytes]) -> list[dict[str, Any]]:
@@ -91,14 +131,14 @@ def _verify_chunk(lines: list[bytes]) -> list[dict[str, Any]]:
     return [_verify_line(line, _verifier) for line in lines]
 
 
-def _verify_line(line: bytes, math: MathVerifier) -> dict[str, Any]:
+def _verify_line(line: bytes, rules: RuleVerifier) -> dict[str, Any]:
     try:
         record = msgspec.json.decode(line)
     except msgspec.DecodeError as error:
         return {"id": None, **msgspec.to_builtins(_unverifiable(f"bad_line: not JSON ({error})"))}
     if not isinstance(record, dict):
         return {"id": None, **msgspec.to_builtins(_unverifiable("bad_line: not a JSON object"))}
-    found: dict[str, Any] = {"id": record.get("id"), **msgspec.to_builtins(verify_record(record, math))}
+    found: dict[str, Any] = {"id": record.get("id"), **msgspec.to_builtins(verify_record(record, rules))}
     if "expected" in record:
         found["expected"] = record["expected"]
     return found

@@ -41,14 +41,16 @@ class Limits(Struct, frozen=True, kw_only=True):
 class Program(Struct, frozen=True, kw_only=True):
     """A program and how it is run.
 
-    ``function``: called with the test's arguments instead of being fed on stdin (Python). ``prelude``:
-    the imports that LiveCodeBench puts before a solution. ``ignore_exit``: ``sys.exit(1)`` is a normal
-    end. ``files`` stand beside a C++ source while it is compiled.
+    ``function``: called with the test's arguments instead of being fed on stdin. ``harness``: statements
+    run after the program; where they reach their end, ``true`` is returned. ``prelude``: the imports that
+    LiveCodeBench puts before a solution. ``ignore_exit``: ``sys.exit(1)`` is a normal end. ``files`` stand
+    beside a C++ source while it is compiled.
     """
 
     source: str
     language: Language = "python"
     function: str | None = None
+    harness: str | None = None
     prelude: bool = False
     ignore_exit: bool = False
     files: dict[str, str] = {}

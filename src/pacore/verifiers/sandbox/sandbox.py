@@ -111,6 +111,10 @@ class SandboxedProgram:
             execution = self._exchange(request, stdin)
         return execution
 
+    def start(self) -> None:
+        """Start the sandbox and compile the program now, rather than with the first test."""
+        self._started()
+
     def close(self) -> None:
         """End the sandbox and everything in it."""
         process, self._process, self._pipe = self._process, None, None

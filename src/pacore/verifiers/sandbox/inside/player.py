@@ -50,12 +50,16 @@ def _run_python(request: dict[str, Any], report_fd: int) -> None:
     program = request["program"]
     module = _main_module(program, request["args"])
     code = compile(program["source"], NAME, "exec", dont_inherit=True)
-    if program["function"] is None:
+    if program["function"] is None and program["harness"] is None:
         exec(code, module.__dict__)
         return
     sys.stdout = sys.stderr
     exec(code, module.__dict__)
-    value = plain(call(module, program["function"], json.loads(request["call"])))
+    value: Any = True
+    if program["harness"] is not None:
+        exec(compile(program["harness"], "tests.py", "exec", dont_inherit=True), module.__dict__)
+    else:
+        value = plain(call(module, program["function"], json.loads(request["call"])))
     with os.fdopen(report_fd, "w") as results:
         results.write(json.dumps(value))
 

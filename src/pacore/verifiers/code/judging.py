@@ -1,0 +1,142 @@
+"""Judging what one run came to: the named checkers, LiveCodeBench's comparison, values, special judges."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Literal, NamedTuple
+
+from pacore.verifiers.code.checkers import check_output
+from pacore.verifiers.code.livecodebench import same_output, same_value
+from pacore.verifiers.code.truth import LCB_COMPAT, CodeTest, CodeTruth
+from pacore.verifiers.sandbox.program import Execution
+from pacore.verifiers.sandbox.sandbox import SandboxedProgram
+
+_WORST_DIGITS = 100_000
+_JUDGE_SAYS: dict[int, Literal["ok", "wrong", "jury"]] = {0: "ok", 1: "wrong", 2: "wrong", 3: "jury"}
+
+
+class Judged(NamedTuple):
+    """``ok``, ``wrong``, or ``jury`` where the test itself is at fault; and why."""
+
+    outcome: Literal["ok", "wrong", "jury"]
+    why: str = ""
+
+
+def jury_faults(truth: CodeTruth) -> dict[int, str]:
+    """Tests that no program could be held against, found by checking the answers against themselves."""
+    faults = dict(truth.faults)
+    if truth.function is not None or not isinstance(truth.checker, str) or truth.checker == LCB_COMPAT:
+        return faults
+    for index, test in enumerate(truth.tests):
+        check = check_output(truth.checker, test.output, test.output)
+        if check.outcome == "jury":
+            faults[index] = check.message
+    return faults
+
+
+def judge(truth: CodeTruth, test: CodeTest, execution: Execution, special: SandboxedProgram | None) -> Judged:
+    """What one run is worth. ``special`` is the special judge in its own sandbox, where there is one."""
+    if execution.status != "ended":
+        return Judged("wrong", _ended_by(execution))
+    if execution.code:
+        return Judged("wrong", f"crashed: {_last_line(execution.errors) or f'exit code {execution.code}'}")
+    if truth.function is not None:
+        return _judge_value(execution.returned, test.output)
+    if special is not None:
+        return _judge_specially(special, test, execution.output)
+    output = execution.output.decode(errors="replace")
+    if truth.checker == LCB_COMPAT:
+        difference = same_output(output, test.output)
+        return Judged("wrong", f"wrong answer: {difference}") if difference else Judged("ok")
+    check = check_output(str(truth.checker), output, test.output)
+    if check.outcome in ("ok", "jury"):
+        return Judged("ok" if check.outcome == "ok" else "jury", check.message)
+    return Judged("wrong", f"wrong {'format' if check.outcome == 'format' else 'answer'}: {check.message}")
+
+
+def _ended_by(execution: Execution) -> str:
+    if execution.status == "signalled":
+        return f"crashed: signal {execution.code}"
+    if execution.status == "timeout":
+        return f"time limit: {execution.cpu_s:.1f} s of CPU, {execution.wall_s:.1f} s in all"
+    if execution.status == "lost":
+        return f"ended its sandbox: {execution.errors[-200:]}"
+    return f"{execution.status} limit"
+
+
+def _last_line(errors: str) -> str:
+    lines = errors.strip().splitlines()
+    return lines[-1][:200] if lines else ""
+
+
+def _judge_value(returned: str, expected: Any) -> Judged:
+    try:
+        value = read_plain(json.loads(returned))
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return Judged("wrong", "returned nothing that can be read")
+    if same_value(value, expected):
+        return Judged("ok")
+    return Judged("wrong", f"wrong answer: expected {expected!r:.64}, found {value!r:.64}")
+
+
+def read_plain(value: Any) -> Any:
+    """Undo the tagging of values that came out of a sandbox; every kind of object is plain data after it."""
+    if not isinstance(value, dict):
+        return value
+    ((kind, held),) = value.items()
+    if kind == "int":
+        return _integer(held)
+    if kind == "float":
+        return float.fromhex(held)
+    if kind == "dict":
+        return {_hashable(read_plain(key)): read_plain(item) for key, item in held}
+    if kind in ("list", "tuple", "set", "frozenset"):
+        items = [read_plain(item) for item in held]
+        return {"list": list, "tuple": tuple}.get(kind, _set)(items)
+    return _Opaque(kind)
+
+
+def _integer(text: str) -> int:
+    if not re.fullmatch(r"-?0x[0-9a-f]+", text) or len(text) > _WORST_DIGITS:
+        raise ValueError("no integer")
+    return int(text, 16)
+
+
+def _set(items: list[Any]) -> set[Any]:
+    return {_hashable(item) for item in items}
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(_hashable(item) for item in value) if isinstance(value, (list, tuple)) else value
+
+
+class _Opaque:
+    """Something that is no plain data; equal to nothing."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def __repr__(self) -> str:
+        return f"<{self._kind}>"
+
+
+def _judge_specially(special: SandboxedProgram, test: CodeTest, output: bytes) -> Judged:
+    said = _asked(special, test, output.decode("utf-8", "surrogateescape"))
+    if said.outcome != "jury":
+        return said
+    # Only where the judge fails on its own answer too, or says so itself, is the test at fault: what a
+    # program prints must not be able to remove a test.
+    if said.why.startswith("judge says"):
+        return said
+    return said if _asked(special, test, test.output).outcome == "jury" else Judged("wrong", said.why)
+
+
+def _asked(special: SandboxedProgram, test: CodeTest, output: str) -> Judged:
+    files = {"input": test.input, "output": output, "answer": test.output}
+    execution = special.run(files=files, args=list(files))
+    words = execution.errors.strip()[-200:] or execution.output.decode(errors="replace").strip()[-200:]
+    if execution.status != "ended":
+        return Judged("jury", f"judge: {execution.status} ({execution.code}) {words}")
+    outcome = _JUDGE_SAYS.get(execution.code, "wrong")
+    return Judged(outcome, "" if outcome == "ok" else f"judge says: {words}")
