@@ -25,11 +25,15 @@ _uids = itertools.count(os.getpid() * 64)
 
 @dataclass(frozen=True, kw_only=True)
 class Interpreter:
-    """A Python that can be run inside, and the folders it needs beside those of the system."""
+    """A Python that can be run inside, and the folders it needs beside those of the system.
+
+    ``magic`` says which compiled code it reads.
+    """
 
     executable: str
     folders: tuple[str, ...]
     version: str
+    magic: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +102,9 @@ def find_interpreter(wanted: Path | None = None) -> Interpreter:
 
 _SYSTEM_PYTHONS = (Path("/usr/bin/python3"), Path("/usr/local/bin/python3"))
 _QUESTION = (
-    "import sys, json, ctypes\n"
-    "print(json.dumps([list(sys.version_info[:3]), sys.prefix, sys.base_prefix, sys.exec_prefix]))"
+    "import sys, json, ctypes, importlib.util\n"
+    "magic = importlib.util.MAGIC_NUMBER.hex()\n"
+    "print(json.dumps([magic, list(sys.version_info[:3]), sys.prefix, sys.base_prefix, sys.exec_prefix]))"
 )
 
 
@@ -114,7 +119,7 @@ def _asked(candidate: Path) -> Interpreter:
             env=environment(),
             **as_user(spare_user()),
         )
-        version, *folders = json.loads(done.stdout)
+        magic, version, *folders = json.loads(done.stdout)
     except subprocess.CalledProcessError as error:
         raise SandboxError(f"{candidate}: {error.stderr.decode(errors='replace')[-200:]}") from error
     except (OSError, ValueError, subprocess.SubprocessError) as error:
@@ -123,7 +128,9 @@ def _asked(candidate: Path) -> Interpreter:
         raise SandboxError(f"{candidate}: is {'.'.join(map(str, version))}")
     needed = {str(Path(folder).resolve()) for folder in folders} | {str(candidate.resolve().parent)}
     outside = tuple(sorted(folder for folder in needed if not Path(folder).is_relative_to("/usr")))
-    return Interpreter(executable=str(candidate), folders=outside, version=".".join(map(str, version)))
+    return Interpreter(
+        executable=str(candidate), folders=outside, version=".".join(map(str, version)), magic=magic
+    )
 
 
 def as_user(user: int | None) -> dict[str, Any]:

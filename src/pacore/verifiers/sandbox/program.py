@@ -15,13 +15,14 @@ Language = Literal["python", "cpp"]
 class Limits(Struct, frozen=True, kw_only=True):
     """What one test may use. Seconds and MiB; ``wall_s`` is twice the CPU time and a second by default.
 
-    Memory is counted by process, and summed over processes where the sandbox can see them.
+    Memory is counted by process, without the stack, and in sum where the sandbox can see all processes.
+    The kernel leaves 128 MiB for the stack of a process that forks from another.
     """
 
     cpu_s: float = 10.0
     wall_s: float | None = None
     memory_mb: int = 1024
-    stack_mb: int = 256
+    stack_mb: int = 128
     processes: int = 32
     disk_mb: int = 64
     output_mb: int = 16

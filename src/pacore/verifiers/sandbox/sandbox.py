@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import functools
+import importlib.util
 import json
+import marshal
 import os
 import select
 import subprocess
@@ -24,11 +28,12 @@ from pacore.verifiers.sandbox.seccomp import refusing_program
 
 _START_S, _BUILD_S, _GRACE_S = 60.0, 180.0, 10.0
 _BOOT = """
-import json, sys, types
-for name, source in json.loads(sys.argv[1]).items():
+import base64, json, marshal, sys, types
+for name, text in json.loads(sys.argv[1]).items():
     module = sys.modules[name] = types.ModuleType(name)
-    exec(compile(source, name, "exec"), module.__dict__)
-sys.modules["pacore.verifiers.sandbox.inside.driver"].main(json.loads(sys.argv[2]))
+    compiled = sys.argv[2] == "compiled"
+    exec(marshal.loads(base64.b64decode(text)) if compiled else compile(text, name, "exec"), module.__dict__)
+sys.modules["pacore.verifiers.sandbox.inside.driver"].main(json.loads(sys.argv[3]))
 """
 
 
@@ -93,7 +98,7 @@ class SandboxedProgram:
         ``files`` are put into its work folder; files it wrote under the names in ``collect`` come back.
         """
         for name in (*(files or {}), *collect):
-            if Path(name).name != name or name.startswith("."):
+            if not name or Path(name).name != name or name.startswith("."):
                 raise ConfigError(f"{name!r} is no plain file name; give one without folders")
         request = {
             "call": json.dumps(call),
@@ -152,7 +157,7 @@ class SandboxedProgram:
             self._sandbox.backend.launch(self._sandbox.python, self._limits)
         )
         process = self._process = subprocess.Popen(
-            [*launch.command, *python_command(self._sandbox.python), "-c", _BOOT, _sources(), self._config()],
+            [*launch.command, *python_command(self._sandbox.python), *self._arguments()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -189,10 +194,13 @@ class SandboxedProgram:
         if said["complaint"]:
             raise BuildError(said["complaint"])
 
-    def _config(self) -> str:
+    def _arguments(self) -> list[str]:
+        """Of the interpreter: the modules that run inside, compiled if it reads our code, and settings."""
         launch = self._launch
         assert launch is not None
-        return json.dumps(
+        compiled = self._sandbox.python.magic == importlib.util.MAGIC_NUMBER.hex()
+        modules = _compiled_modules() if compiled else json.dumps(_inside())
+        settings = json.dumps(
             {
                 "limits": {**msgspec.to_builtins(self._limits), "own_disk": launch.own_disk},
                 "alone": launch.alone,
@@ -202,6 +210,7 @@ class SandboxedProgram:
                 "landlock": launch.landlock,
             }
         )
+        return ["-c", _BOOT, modules, "compiled" if compiled else "text", settings]
 
     def _last_words(self) -> str:
         process = self._process
@@ -237,10 +246,21 @@ def _running_below(pid: int) -> list[int]:
     return found
 
 
-def _sources() -> str:
-    """The modules that run inside, as JSON of text by name, in the order of their imports."""
+def _inside() -> dict[str, str]:
+    """The text of the modules that run inside, in the order of their imports."""
     modules = (confine, player, watch, driver)
-    return json.dumps({module.__name__: Path(str(module.__file__)).read_text() for module in modules})
+    return {module.__name__: Path(str(module.__file__)).read_text() for module in modules}
+
+
+@functools.cache
+def _compiled_modules() -> str:
+    """The same, compiled: that takes longer than all else a sandbox does at its start."""
+    return json.dumps(
+        {
+            name: base64.b64encode(marshal.dumps(compile(text, name, "exec"))).decode()
+            for name, text in _inside().items()
+        }
+    )
 
 
 def _execution(report: dict[str, Any], payload: bytes, collect: Sequence[str]) -> Execution:

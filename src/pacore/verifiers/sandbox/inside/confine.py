@@ -54,7 +54,7 @@ def confine_files(rules: dict[str, Any] | None) -> None:
 
 def _allow(ruleset: int, path: str, rights: int) -> None:
     fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    if not os.path.isdir(path):  # noqa: PTH112
+    if not os.path.isdir(path):
         # A file takes none of the rights over folders: only execute, write, read, truncate, device control.
         rights &= _EXECUTE | 1 << 1 | _READ_FILE | 1 << 14 | 1 << 15
     rule = struct.pack("=Qi", rights, fd)

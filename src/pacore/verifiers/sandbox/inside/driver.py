@@ -18,7 +18,6 @@ import signal
 import stat
 import struct
 import sys
-from pathlib import Path
 from typing import Any
 
 from pacore.verifiers.sandbox.inside.confine import confine_files, confine_signals, install_filter
@@ -40,12 +39,13 @@ class Driver:
         self._limits: dict[str, Any] = config["limits"]
         self._alone: bool = config["alone"]
         self._filter = bytes.fromhex(config["seccomp"])
-        self._work = Path(config["work"])
+        self._work: str = config["work"]
 
     def run(self, request: dict[str, Any], stdin: bytes) -> tuple[dict[str, Any], bytes] | None:
         """Run one test. Returns the report and its payload or, in the child that is to run it, ``None``."""
         for name, text in request["files"].items():
-            (self._work / name).write_bytes(text.encode("utf-8", "surrogateescape"))
+            with open(f"{self._work}/{name}", "wb") as file:
+                file.write(text.encode("utf-8", "surrogateescape"))
         source = _file_in_memory("stdin", stdin)
         pipes = [os.pipe() for _ in range(3)]
         pid = os.fork()
@@ -86,7 +86,10 @@ class Driver:
         install_filter(self._filter)
 
     def _resource_limits(self, request: dict[str, Any]) -> dict[int, int]:
+        most_stack = resource.getrlimit(resource.RLIMIT_STACK)[1]
+        stack = self._limits["stack_mb"] << 20
         return {
+            resource.RLIMIT_STACK: stack if most_stack == resource.RLIM_INFINITY else min(stack, most_stack),
             resource.RLIMIT_CPU: math.ceil(request["cpu_s"]),
             resource.RLIMIT_AS: (request["memory_mb"] + self._limits["stack_mb"]) << 20,
             resource.RLIMIT_FSIZE: self._limits["disk_mb"] << 20,
@@ -113,7 +116,7 @@ class Driver:
         """A file that the test wrote: regular, not through a link, no longer than the output may be."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
-            fd = os.open(self._work / name, flags)
+            fd = os.open(f"{self._work}/{name}", flags)
         except OSError:
             return None
         with os.fdopen(fd, "rb") as file:
@@ -123,17 +126,17 @@ class Driver:
 
     def clear(self) -> None:
         """Empty the work folder. Where that fails the driver ends, and the host opens another sandbox."""
-        _remove_below(str(self._work))
+        _remove_below(self._work)
 
 
 def _remove_below(folder: str) -> None:
-    os.chmod(folder, 0o700)  # noqa: PTH101 - the program may have locked it; a link is never given here
+    os.chmod(folder, 0o700)
     for entry in list(os.scandir(folder)):
         if entry.is_dir(follow_symlinks=False):
             _remove_below(entry.path)
-            os.rmdir(entry.path)  # noqa: PTH106
+            os.rmdir(entry.path)
         else:
-            os.unlink(entry.path)  # noqa: PTH108
+            os.unlink(entry.path)
 
 
 class Channel:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import json
-import linecache
 import os
 import sys
 import threading
-import traceback
 import types
-from pathlib import Path
 from typing import Any, NoReturn
 
 NAME = "program.py"
@@ -41,7 +38,7 @@ def play(request: dict[str, Any], report_fd: int, binary: int) -> NoReturn:
     except SystemExit as leaving:
         code = _exit_code(leaving, ignored=program["ignore_exit"] and program["function"] is None)
     except BaseException as error:
-        _show_error(error)
+        _show_error(error, program["source"])
         code = 1
     os._exit(_finished(code))
 
@@ -81,7 +78,7 @@ def _finished(code: int) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
     except BaseException as error:
-        _show_error(error)
+        _show_error(error, "")
         return 120
     return code
 
@@ -94,10 +91,10 @@ def _be_command(command: list[str]) -> NoReturn:
 
 
 def _main_module(program: dict[str, Any], args: list[str]) -> types.ModuleType:
+    # The driver's own was opened on a pipe; this one can be sought in, as a file's.
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - it ends with the process
     sys.argv = [NAME, *args]
-    sys.path[:] = [*(entry for entry in sys.path if entry), str(Path.cwd())]
-    lines = program["source"].splitlines(keepends=True)
-    linecache.cache[NAME] = (len(program["source"]), None, lines, NAME)
+    sys.path[:] = [*(entry for entry in sys.path if entry), os.getcwd()]
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
     if program["prelude"]:
@@ -108,8 +105,13 @@ def _main_module(program: dict[str, Any], args: list[str]) -> types.ModuleType:
     return module
 
 
-def _show_error(error: BaseException) -> None:
+def _show_error(error: BaseException, source: str) -> None:
     """A traceback that begins in the program."""
+    # Imported here, as every sandbox would pay for it and few programs need it.
+    import linecache
+    import traceback
+
+    linecache.cache[NAME] = (len(source), None, source.splitlines(keepends=True), NAME)
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename != NAME:
         trace = trace.tb_next

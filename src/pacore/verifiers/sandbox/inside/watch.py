@@ -10,7 +10,6 @@ import select
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 _TICK = 0.05
@@ -24,7 +23,7 @@ class Watch:
     """One test's process. Pipe 0 carries its output, 1 its errors (shortened), 2 what it returned."""
 
     def __init__(
-        self, pid: int, reads: list[int], request: dict[str, Any], limits: dict[str, Any], work: Path
+        self, pid: int, reads: list[int], request: dict[str, Any], limits: dict[str, Any], work: str
     ) -> None:
         self.texts = [bytearray() for _ in reads]
         self.verdict = ""
@@ -112,7 +111,7 @@ class Watch:
             # The file system has its own size; only its number of files is without limit.
             files = os.statvfs(self._work)
             return 0.0, files.f_files - files.f_ffree
-        return _used_below(str(self._work))
+        return _used_below(self._work)
 
 
 def _used_below(root: str) -> tuple[float, int]:
@@ -143,6 +142,7 @@ def _other_processes() -> list[str]:
 
 def _resident(pid: str) -> int:
     try:
-        return int(Path("/proc", pid, "statm").read_text().split()[1]) * resource.getpagesize()
+        with open(f"/proc/{pid}/statm") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
     except (OSError, IndexError):
         return 0
