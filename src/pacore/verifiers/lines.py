@@ -17,7 +17,7 @@ import msgspec
 from pacore.errors import ConfigError
 from pacore.types import Verdict
 from pacore.verifiers.code.checkers import CHECKERS, check_output
-from pacore.verifiers.code.truth import read_language
+from pacore.verifiers.code.truth import CodeTest, read_language
 from pacore.verifiers.code.verifier import CodeVerifier
 from pacore.verifiers.math.symbolic import SymbolicPool
 from pacore.verifiers.math.verifier import MathVerifier
@@ -73,7 +73,7 @@ def _chunks(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
 def verify_record(record: Mapping[str, Any], rules: RuleVerifier) -> Verdict:
     """The verdict on one record, by its kind."""
     if "checker" in record and "output" in record:
-        return _checked(record)
+        return _checked(record, rules)
     if "problem" in record and isinstance(record["problem"], Mapping):
         return rules.verdict(record["problem"].get("ground_truth"), _text(record.get("prediction")))
     if "gold" in record and "prediction" in record:
@@ -94,11 +94,16 @@ def _program(record: Mapping[str, Any], rules: RuleVerifier) -> Verdict:
     return rules.program_verdict(record, _text(record["code"]), language=language)
 
 
-def _checked(record: Mapping[str, Any]) -> Verdict:
+def _checked(record: Mapping[str, Any], rules: RuleVerifier) -> Verdict:
     begun = time.perf_counter()
-    if record["checker"] not in CHECKERS:
-        return _unverifiable(f"bad_line: there is no checker {record['checker']!r}")
-    check = check_output(record["checker"], _text(record.get("output")), _text(record.get("answer")))
+    checker, output, answer = record["checker"], _text(record["output"]), _text(record.get("answer"))
+    if isinstance(checker, Mapping):
+        return rules.output_verdict(
+            checker, CodeTest(input=_text(record.get("input")), output=answer), output
+        )
+    if not isinstance(checker, str) or checker not in CHECKERS:
+        return _unverifiable(f"bad_line: there is no checker {checker!r:.80}")
+    check = check_output(checker, output, answer)
     ms = round((time.perf_counter() - begun) * 1e3, 3)
     reason = f"{check.outcome}: {check.message}" if check.message else check.outcome
     if check.outcome == "jury":

@@ -12,8 +12,10 @@ from typing import Any
 from pacore.errors import SandboxError
 from pacore.types import Problem, Verdict
 from pacore.verifiers.code.extract import extract_code
+from pacore.verifiers.code.truth import CodeTest
 from pacore.verifiers.code.verifier import CodeVerifier
 from pacore.verifiers.math.verifier import MathVerifier
+from pacore.verifiers.sandbox.program import Language
 
 _CODE_KEYS = ("tests", "inputs", "harness")
 _BEYOND_RULES = ("rubric", "opaque")
@@ -60,11 +62,18 @@ class RuleVerifier:
             return Verdict(verdict="incorrect", reason="no_code: there is no closed block of code")
         return self.program_verdict(tests, found.source, language=found.language)
 
-    def program_verdict(self, tests: Any, source: str, **options: Any) -> Verdict:
+    def program_verdict(self, tests: Any, source: str, *, language: Language = "python") -> Verdict:
         """The verdict on a program itself."""
+        return self._in_sandbox(lambda code: code.verdict(tests, source, language=language))
+
+    def output_verdict(self, checker: Mapping[str, Any], test: CodeTest, output: str) -> Verdict:
+        """A special judge's verdict on an output that is there already."""
+        return self._in_sandbox(lambda code: code.output_verdict(checker, test, output))
+
+    def _in_sandbox(self, ask: Callable[[CodeVerifier], Verdict]) -> Verdict:
         if isinstance(self._code, SandboxError):
             return Verdict(verdict="unverifiable", reason=f"no_sandbox: {self._code}")
-        return self._code.verdict(tests, source, **options)
+        return ask(self._code)
 
     @cached_property
     def _code(self) -> CodeVerifier | SandboxError:

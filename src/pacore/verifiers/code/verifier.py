@@ -82,6 +82,24 @@ class CodeVerifier:
             reason = self._run(truth, source, language, report)
         return report.verdict(reason, self._sandbox, round((time.perf_counter() - begun) * 1e3, 3))
 
+    def output_verdict(self, checker: Mapping[str, Any], test: CodeTest, output: str) -> Verdict:
+        """A special judge's verdict on an output that is there already."""
+        begun = time.perf_counter()
+        try:
+            tests = [{"input": test.input, "output": test.output}]
+            truth = read_code_truth({"tests": tests, "checker": checker}, headers=self._headers)
+        except (ProblemError, ConfigError) as error:
+            return Verdict(verdict="unverifiable", reason=f"bad_tests: {error}")
+        report = _Report(truth, {})
+        execution = Execution(status="ended", output=output.encode("utf-8", "surrogateescape"))
+        reason = ""
+        try:
+            with self._slots, self._judge(truth) as special:
+                report.add(0, truth.tests[0], execution, judge(truth, truth.tests[0], execution, special))
+        except _JudgeBuildError as error:
+            reason = f"jury: the special judge does not compile: {error}"
+        return report.verdict(reason, self._sandbox, round((time.perf_counter() - begun) * 1e3, 3))
+
     def _run(self, truth: CodeTruth, source: str, language: Language, report: _Report) -> str:
         """Run every valid test into ``report``; returns why it could not be run, or nothing."""
         if truth.function is not None and language != "python":

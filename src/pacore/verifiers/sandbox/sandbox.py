@@ -171,7 +171,11 @@ class SandboxedProgram:
         assert process.stdin is not None
         assert process.stdout is not None
         pipe = HostPipe(process.stdin.fileno(), process.stdout.fileno())
-        self._introduce(pipe)
+        try:
+            self._introduce(pipe)
+        except BaseException:
+            self.close()
+            raise
         self._pipe = pipe
         return pipe
 
@@ -184,7 +188,6 @@ class SandboxedProgram:
             said, _ = pipe.receive(time.monotonic() + wait, most=0)
         except PipeEndedError as error:
             words = self._last_words()
-            self.close()
             raise SandboxError(
                 f"{self._sandbox.backend.name} did not start: {words or error}; "
                 "pacore doctor shows what works here"
