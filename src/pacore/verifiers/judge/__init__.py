@@ -1,0 +1,1 @@
+"""A model as the judge of what rules cannot decide."""
