@@ -104,6 +104,21 @@ def rows(figures: dict[str, Runs]) -> Iterator[tuple[str, str, str]]:
     if "faults" in figures:
         answered = f"{spread(figures['faults'], 'answered_percent', '.1f')} % answered"
         yield "20 % transient faults", answered, f"{spread(figures['faults'], 'silently_lost')} lost silently"
+    yield from sandbox_rows(figures)
+
+
+def sandbox_rows(figures: dict[str, Runs]) -> Iterator[tuple[str, str, str]]:
+    """Programs in the sandbox, beside plain processes."""
+    rate, plain = "tests_per_s", figures.get("plain_processes")
+    if plain:
+        yield "a plain Python process a test, two cores", f"{spread(plain, rate)} tests/s", "the floor"
+    for name, what in (
+        ("programs_of_40_tests", "sandboxed programs of 40 tests, two cores"),
+        ("programs_of_1_test", "sandboxed programs of one test, two cores"),
+    ):
+        if name in figures:
+            beside = f"{ratio(figures[name], plain, rate)} × plain processes" if plain else ""
+            yield what, f"{spread(figures[name], rate)} tests/s", beside
 
 
 def machine() -> str:

@@ -23,6 +23,7 @@ from urllib.request import urlopen
 import aiohttp
 import psutil
 
+from benchmarks.programs import sandboxed, uncontained
 from pacore.batch import Batch
 from pacore.config import Budget, Endpoint, Retries
 from pacore.coordination.loop import coordinate
@@ -292,6 +293,9 @@ WORKLOADS: dict[str, tuple[int, Any]] = {
     "heavy_tails_first_come": (40, lambda url, size, run: heavy_tails(url, size, seed=run, first_come=True)),
     "faults": (200, lambda url, size, run: faults(url, size)),
     "killed": (20, lambda url, size, run: killed(url, size)),
+    "plain_processes": (400, lambda url, size, run: uncontained(size)),
+    "programs_of_40_tests": (20, lambda url, size, run: sandboxed(40, size)),
+    "programs_of_1_test": (100, lambda url, size, run: sandboxed(1, size)),
 }
 
 

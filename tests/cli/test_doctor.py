@@ -12,6 +12,7 @@ async def test_endpoint_model_window_and_one_call_are_told(upstream: MockEndpoin
     outcome = await pacore("doctor", "--base-url", upstream.url)
     assert outcome.status == 0
     for words in (
+        "sandbox: bubblewrap",
         "models served: qwen",
         "context window: 4096",
         "reasoning: reasoning_content",

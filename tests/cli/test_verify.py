@@ -44,6 +44,39 @@ async def test_lines_of_every_kind_get_a_verdict_in_their_order(tmp_path: Path) 
     assert "as expected: 3 of 4 (75.0%), 0 accepted wrongly, 1 not accepted" in outcome.err
 
 
+async def test_programs_run_in_a_sandbox_that_the_summary_names(tmp_path: Path) -> None:
+    tests = {"inputs": ["1\n2"], "outputs": ["3"], "fn_name": "add"}
+    truth = {"tests": [{"input": "2", "output": "4"}, {"input": "3", "output": "6"}], "checker": "icmp"}
+    judge = {"language": "python", "source": "import sys\nsys.exit(open(sys.argv[2]).read() != 'fine')"}
+    lines: list[dict[str, object]] = [
+        {"id": 1, **tests, "code": "def add(a, b): return a + b", "expected": True},
+        {"id": 2, "gold": "4", "prediction": "\\boxed{4}", "expected": True},
+        {
+            "id": 3,
+            "problem": {"ground_truth": truth},
+            "prediction": "```python\nprint(int(input()) ** 2)\n```",
+        },
+        {"id": 4, "checker": judge, "input": "", "output": "fine", "answer": ""},
+        {"id": 5, **tests, "code": "x", "language": "cobol"},
+        {"id": 6, "inputs": [], "outputs": [], "fn_name": None, "code": "x"},
+        {"id": 7, "problem": {"ground_truth": {"type": "rubric"}}, "prediction": "fine"},
+    ]
+    path = tmp_path / "cases.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    outcome = await pacore("verify", str(path), "--processes", "2")
+    found = [json.loads(line) for line in outcome.out.splitlines()]
+    assert [(line["id"], line["verdict"], line["reward"]) for line in found] == [
+        (1, "correct", 1.0),
+        (2, "correct", 1.0),
+        (3, "incorrect", 0.5),
+        (4, "correct", 1.0),
+        (5, "unverifiable", 0.0),
+        (6, "unverifiable", 0.0),
+        (7, "unverifiable", 0.0),
+    ]
+    assert "3 programs run in bubblewrap" in outcome.err
+
+
 @pytest.mark.slow
 async def test_a_long_file_keeps_its_order(tmp_path: Path) -> None:
     path = tmp_path / "long.jsonl"

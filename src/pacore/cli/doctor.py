@@ -11,12 +11,13 @@ import typer
 
 from pacore.cli import options
 from pacore.cli.progress import say
-from pacore.errors import EndpointError
+from pacore.errors import EndpointError, SandboxError
 from pacore.problems import read_problem
 from pacore.sampling.bundled_model import cached_model
 from pacore.sampling.sampler import Call, Capabilities, Prompt
 from pacore.session import DEFAULT, open_session
 from pacore.types import SamplingParams, Trajectory
+from pacore.verifiers.sandbox.choose import find_sandbox
 from pacore.version import __version__
 
 _EXTRAS = {"embedded": "xllamacpp", "verify": "math_verify"}
@@ -58,6 +59,7 @@ def doctor(
     for extra, module in _EXTRAS.items():
         there = importlib.util.find_spec(module) is not None
         print(f"extra {extra}: {'installed' if there else f'missing (pip install pacore[{extra}])'}")
+    print(f"sandbox: {_sandbox()}")
     print(f"bundled model: {cached_model() or 'not fetched yet'}")
     choice = options.choose(
         config_path=config,
@@ -71,6 +73,13 @@ def doctor(
     print(f"configuration: {choice.config.path or 'no pacore.toml here or above'}")
     print(f"endpoint: {choice.described}")
     asyncio.run(_call(choice))
+
+
+def _sandbox() -> str:
+    try:
+        return find_sandbox().described
+    except SandboxError as error:
+        return f"none. {error}"
 
 
 async def _call(choice: options.EndpointChoice) -> None:
