@@ -113,7 +113,7 @@ async def test_a_refusal_stops_all_problems_and_keeps_what_is_done(
     upstream: MockEndpoint, tmp_path: Path
 ) -> None:
     def behaviour(body: dict[str, Any]) -> Reply:
-        if len(upstream.requests) > 12:
+        if len(upstream.requests) > 30:
             return Status(402, {"error": {"message": "no credit left"}})
         return Answer(f"{body['seed']}")
 
@@ -121,13 +121,14 @@ async def test_a_refusal_stops_all_problems_and_keeps_what_is_done(
     with pytest.raises(EndpointRefusedError, match="no credit left"):
         await run_batch(tmp_path, upstream.endpoint(), problems(10), concurrency=2)
     calls = len(upstream.requests)
-    assert calls <= 12 + 3
+    assert calls <= 30 + 3
     done = (tmp_path / "results.jsonl").read_text().count("\n")
     assert done >= 1
     upstream.behaviour = lambda body: Answer(f"{body['seed']}")
     lines = await run_batch(tmp_path, upstream.endpoint(), problems(10), concurrency=2)
     assert len(lines) == 10
-    assert len(upstream.requests) == 10 * 5 + (calls - 12)
+    repeated = len(upstream.requests) - 10 * 5 - (calls - 30)
+    assert repeated in (0, 1), "at most the other call in flight was answered in vain"
 
 
 async def test_a_cancelled_batch_goes_on_later_without_repeating_a_finished_call(

@@ -5,15 +5,12 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from pacore.cli.ask import ask
-from pacore.cli.doctor import doctor
-from pacore.cli.run import run
-from pacore.cli.verify import verify
-from pacore.cli.view import view
 from pacore.errors import PacoreError
 from pacore.version import __version__
 
@@ -22,19 +19,38 @@ EXIT_USAGE = 1
 EXIT_INCOMPLETE = 2
 EXIT_INTERRUPTED = 130
 
+VERBS = ("ask", "run", "view", "verify", "doctor")
+"""Each is ``pacore.cli.VERB``, whose object of that name is a command's function or a Typer of several."""
+
+
+class Verbs(TyperGroup):
+    """The verbs, each imported when it is called: ``pacore view`` waits for no HTTP client."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Name the verbs in the order of their help."""
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import the verb's module and make its command."""
+        if cmd_name not in VERBS:
+            return None
+        verb = getattr(import_module(f"pacore.cli.{cmd_name}"), cmd_name)
+        if isinstance(verb, typer.Typer):
+            return typer.main.get_group(verb)
+        single = typer.Typer(add_completion=False, rich_markup_mode=None)
+        single.command(cmd_name)(verb)
+        return typer.main.get_command(single)
+
+
 app = typer.Typer(
     name="pacore",
+    cls=Verbs,
     help="Parallel coordinated reasoning over any chat endpoint.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command()(ask)
-app.command()(run)
-app.command()(view)
-app.command()(verify)
-app.command()(doctor)
 
 
 def _print_version(wanted: bool) -> None:
