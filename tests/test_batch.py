@@ -100,7 +100,7 @@ async def test_only_as_many_problems_are_open_as_the_slots_can_use(tmp_path: Pat
 
     sampler = ScriptedSampler(lambda call: Line(content=f"{call.seed}", seconds=0.03))
     await run_batch(tmp_path, sampler, problems(20), schedule="16", concurrency=16, reader=reader)
-    assert most <= 6
+    assert most <= 8  # of 20: those with their last call in flight leave slots free
 
 
 async def test_no_more_calls_are_in_flight_than_asked_for(upstream: MockEndpoint, tmp_path: Path) -> None:
