@@ -27,6 +27,10 @@ CASES: list[dict[str, Any]] = [
     json.loads(line)
     for line in (Path(__file__).parent.parent / "data" / "math_cases.jsonl").read_text().splitlines()
 ]
+LOOKALIKES: list[dict[str, Any]] = [
+    json.loads(line)
+    for line in (Path(__file__).parent.parent / "data" / "math_lookalikes.jsonl").read_text().splitlines()
+]
 HOSTILE = [case for case in CASES if case["cat"] in ("dos", "inject")]
 
 
@@ -42,6 +46,14 @@ def test_a_measured_case_is_decided_as_its_reference_says(
 ) -> None:
     verdict = verifier.verdict(case["gold"], case["prediction"])
     assert (verdict.verdict == "correct") == case["expected"], verdict
+
+
+@pytest.mark.parametrize("case", LOOKALIKES, ids=lambda case: f"{case['gold']} ~ {case['prediction']}")
+def test_what_looks_alike_is_told_apart_and_what_is_alike_is_not(
+    verifier: MathVerifier, case: dict[str, Any]
+) -> None:
+    verdict = verifier.verdict(case["gold"], case["prediction"])
+    assert (verdict.verdict == "correct") == case["equal"], verdict
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["id"]))

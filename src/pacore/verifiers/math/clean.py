@@ -28,7 +28,6 @@ _CHARACTERS = str.maketrans(
         "∩": r"\cap ",
         "∈": r"\in ",
         "∅": r"\emptyset ",
-        "√": r"\sqrt ",
         "±": r"\pm ",
         "°": r"^\circ ",
         "∘": r"\circ ",
@@ -39,7 +38,9 @@ _CHARACTERS = str.maketrans(
         "％": "%",
     }
 )
-_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿⁱ", "0123456789-+ni")
+_SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉ₙₖₘ", "0123456789nkm")
+_ROOT = re.compile(r"√\s*(?:\((?P<group>[^()]*)\)|(?P<digits>\d+|[A-Za-z])|(?=\{))")
 _COMMANDS = (
     (re.compile(r"\\[dtc]frac(?![a-zA-Z])"), r"\\frac"),
     (
@@ -61,7 +62,7 @@ _COMMANDS = (
     (re.compile(r"\\(?:lvert|rvert|vert)(?![a-zA-Z])"), "|"),
     (re.compile(r"\^\{\s*\\circ\s*\}"), r"^\\circ "),
     (re.compile(r"\\q?quad(?![a-zA-Z])"), " "),
-    (re.compile(r"\\(?=\s)"), " "),
+    (re.compile(r"(?<!\\)\\(?=\s)"), " "),
 )
 _WRAPPERS = (
     "mathbf",
@@ -85,7 +86,9 @@ def clean_answer(text: str) -> str:
     Words in ``\\text{…}`` stay marked, as units and words are told apart from letters later.
     """
     text = text.translate(_CHARACTERS)
-    text = _superscripts(text)
+    text = _scripts(text)
+    text = _ROOT.sub(lambda match: _root(match["group"] or match["digits"]), text)
+    text = re.sub(r"[¼-¾⅐-⅞]", _vulgar_fraction, text)
     text = unicodedata.normalize("NFKC", text)
     text = re.sub(r"\\\(|\\\)|\\\[|\\\]|\$\$", " ", text)
     text = re.sub(r"(?<!\\)\$", " ", text).replace("**", "").replace("`", "")
@@ -95,10 +98,12 @@ def clean_answer(text: str) -> str:
         text = pattern.sub(replacement, text)
     text = unwrap_commands(text, _WRAPPERS)
     text = _uncolored(text)
+    text = re.sub(r"\\(?:mathrm|mathsf|rm|text)\s*\{\s*([ei])\s*\}", r" \1 ", text)
     text = re.sub(r"\\(?:text|mathrm|textrm|rm|mathsf|textsf)\s*\{", r"\\text{", text)
     text = _short_fractions(text)
     text = re.sub(r"\s+", " ", text).strip()
     text = re.sub(r"^(?:\\approx|\\sim|~)\s*", "", text)
+    text = re.sub(r"\s*\.\.\.+$", r"\\ldots ", text)
     while text.endswith((".", ",", ";")) and not text.endswith("\\,"):
         text = text[:-1].rstrip()
     return _without_outer_braces(text)
@@ -115,8 +120,19 @@ def unwrap_commands(text: str, names: tuple[str, ...]) -> str:
     return text
 
 
-def _superscripts(text: str) -> str:
-    return re.sub(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+", lambda match: f"^{{{match[0].translate(_SUPERSCRIPTS)}}}", text)
+def _scripts(text: str) -> str:
+    """Raised and lowered characters, which would become plain ones, as powers and indices."""
+    text = re.sub(r"[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿⁱ]+", lambda match: f"^{{{match[0].translate(_SUPERSCRIPTS)}}}", text)
+    return re.sub(r"[₀₁₂₃₄₅₆₇₈₉ₙₖₘ]+", lambda match: f"_{{{match[0].translate(_SUBSCRIPTS)}}}", text)
+
+
+def _root(radicand: str | None) -> str:
+    return r"\sqrt" if radicand is None else f"\\sqrt{{{radicand}}}"
+
+
+def _vulgar_fraction(match: re.Match[str]) -> str:
+    over, _, under = unicodedata.normalize("NFKC", match[0]).partition("⁄")
+    return f" \\frac{{{over}}}{{{under}}}"
 
 
 def _uncolored(text: str) -> str:

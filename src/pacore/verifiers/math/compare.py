@@ -15,6 +15,7 @@ from pacore.verifiers.math.values import (
     Collection,
     Expression,
     Matrix,
+    Named,
     Number,
     Quantity,
     Union,
@@ -41,6 +42,8 @@ def compare_values(gold: Value, answer: Value) -> Decision:
     """Whether ``answer`` is the value ``gold``; symmetric, and without any symbolic engine."""
     if gold == answer:
         return True
+    if isinstance(gold, Named) or isinstance(answer, Named):
+        return _named(gold, answer)
     if isinstance(gold, Quantity) or isinstance(answer, Quantity):
         return _quantities(gold, answer)
     if isinstance(gold, Based) or isinstance(answer, Based):
@@ -89,10 +92,37 @@ def _terminates(number: Fraction) -> bool:
     return rest == 1
 
 
+def _named(gold: Value, answer: Value) -> Decision:
+    """Names count where both sides have them; otherwise the values, in the order of their names."""
+    if isinstance(gold, Named) and isinstance(answer, Named):
+        given = dict(zip(answer.names, answer.values, strict=True))
+        if gold.names != answer.names and set(gold.names) != set(given):
+            return False
+        return _in_order(gold.values, [given[name] for name in gold.names])
+    if any(isinstance(side, Expression) and "=" in side.text for side in (gold, answer)):
+        return _undecided("another", "equation")
+    if isinstance(gold, Named):
+        return compare_values(_nameless(gold, answer), answer)
+    assert isinstance(answer, Named)
+    return compare_values(gold, _nameless(answer, gold))
+
+
+def _nameless(named: Named, other: Value) -> Value:
+    if len(named.values) == 1:
+        return named.values[0]
+    ordered = isinstance(other, Collection) and other.ordered
+    return Collection(named.values, other.brackets if ordered and isinstance(other, Collection) else "")
+
+
 def _quantities(gold: Value, answer: Value) -> Decision:
     if not (isinstance(gold, Quantity) and isinstance(answer, Quantity)):
         quantity, other = (gold, answer) if isinstance(gold, Quantity) else (answer, gold)
         assert isinstance(quantity, Quantity)
+        if quantity.written and isinstance(other, (Number, BigInteger)):
+            return False
+        if quantity.written:
+            whole = Expression(quantity.written)
+            return compare_values(whole, other) if gold is quantity else compare_values(other, whole)
         plain = (
             compare_values(quantity.value, other)
             if gold is quantity
@@ -103,12 +133,26 @@ def _quantities(gold: Value, answer: Value) -> Decision:
         return plain
     factor = conversion(gold.unit, answer.unit)
     if factor is None:
+        if _is_condition(gold.unit) and _is_condition(answer.unit):
+            # Two conditions in other words: nobody here can tell.
+            return _undecided(gold.unit, answer.unit)
         return False
+    if gold.unit.startswith("mod ") and isinstance(gold.value, Number) and isinstance(answer.value, Number):
+        modulus = gold.unit.removeprefix("mod ")
+        return bool(modulus.isdigit() and (gold.value.value - answer.value.value) % max(int(modulus), 1) == 0)
     if factor == 1:
         return compare_values(gold.value, answer.value)
     if isinstance(gold.value, Number) and isinstance(answer.value, Number):
         return gold.value.value * factor == answer.value.value
     return False
+
+
+def _is_condition(unit: str) -> bool:
+    return unit.startswith(("if", "for", "when"))
+
+
+def _undecided(gold: str, answer: str) -> Decision:
+    return (Pair(f"\\text{{{gold}}}", f"\\text{{{answer}}}"),)
 
 
 def _radians(degrees: Quantity, other: Expression, *, swapped: bool) -> Decision:
@@ -137,6 +181,10 @@ def _structures(gold: Value, answer: Value) -> Decision:
         return _in_order([v for row in gold.rows for v in row], [v for row in answer.rows for v in row])
     if isinstance(gold, Union) and isinstance(answer, Union):
         return _in_any_order(gold.parts, answer.parts)
+    if isinstance(gold, Union) and isinstance(answer, Collection) and not answer.brackets:
+        return _in_any_order(gold.parts, answer.items)
+    if isinstance(answer, Union) and isinstance(gold, Collection) and not gold.brackets:
+        return _in_any_order(gold.items, answer.parts)
     if not (isinstance(gold, Collection) and isinstance(answer, Collection)):
         single, other = (gold, answer) if isinstance(gold, Collection) else (answer, gold)
         # A set of one element is that element.
@@ -150,6 +198,8 @@ def _structures(gold: Value, answer: Value) -> Decision:
     if "{}" in (gold.brackets, answer.brackets):
         return False
     if gold.ordered and answer.ordered and len(gold.items) == 2 and gold.brackets != answer.brackets:
+        return False
+    if gold.brackets != answer.brackets and {gold.brackets, answer.brackets} & {"[)", "(]"}:
         return False
     return _in_order(gold.items, answer.items)
 
@@ -182,11 +232,28 @@ def _in_any_order(gold: Sequence[Value], answer: Sequence[Value]) -> Decision:
         return compare_values(left[0], right[0])
     texts = [[expression_text(value) for value in side] for side in (left, right)]
     if any(text is None for side in texts for text in side):
-        return False
+        return _matched(left, right)
     if all(isinstance(value, Number) for value in (*left, *right)):
         return False
     one_set, other_set = ("\\{" + ",".join(str(text) for text in side) + "\\}" for side in texts)
     return (Pair(one_set, other_set),)
+
+
+def _matched(gold: Sequence[Value], answer: Sequence[Value]) -> Decision:
+    """Structures in any order: each must have a partner that it may equal, and only one to be decided."""
+    pairs: list[Pair] = []
+    taken: set[int] = set()
+    for one in gold:
+        possible = [(place, compare_values(one, other)) for place, other in enumerate(answer)]
+        possible = [(place, decision) for place, decision in possible if decision is not False]
+        if not possible:
+            return False
+        if len(possible) > 1 or possible[0][0] in taken:
+            return _undecided("in any", "order")
+        taken.add(possible[0][0])
+        decision = possible[0][1]
+        pairs.extend(decision if not isinstance(decision, bool) else ())
+    return tuple(pairs) or True
 
 
 def _words(gold: Value, answer: Value) -> bool:
@@ -206,7 +273,20 @@ def _expressions(gold: Value, answer: Value) -> Decision:
         return True
     if {_squeezed(one), _squeezed(other)} & {r"\infty", r"-\infty"}:
         return False
+    if ("=" in one) != ("=" in other):
+        # An equation is as good as a value only where all its sides are that value.
+        sides, other_sides = _sides(one), _sides(other)
+        return tuple(Pair(as_latex(a), as_latex(b)) for a in sides for b in other_sides)
     return (Pair(as_latex(one), as_latex(other)),)
+
+
+def _sides(text: str) -> list[str]:
+    """The sides of an equation; of one that names what was asked for (``m+n=33``), the last."""
+    sides = re.split(r"(?<![<>!])=", text)
+    left = re.sub(r"\\(?:frac|cdot|times|sqrt|left|right)(?![a-zA-Z])", "", sides[0])
+    if len(sides) > 1 and len(set(re.findall(r"[A-Za-z]", left))) > 1 and "\\" not in left:
+        return sides[-1:]
+    return sides
 
 
 def as_latex(text: str) -> str:
@@ -221,4 +301,7 @@ def as_latex(text: str) -> str:
 
 
 def _squeezed(text: str) -> str:
-    return re.sub(r"\s|\\cdot(?![a-zA-Z])|\*", "", text)
+    """Without what changes nothing: blanks and signs of multiplication, except between digits."""
+    text = re.sub(r"\s*(?:\\cdot(?![a-zA-Z])|\*)\s*", "·", text)
+    text = re.sub(r"(?<!\d)·|·(?!\d)", "", text)
+    return re.sub(r"(?<!\d)\s+|\s+(?!\d)", "", text)

@@ -12,7 +12,8 @@ _GROUPED = re.compile(r"([+-]?)(\d{1,3}(?:,\d{3})+|\d{1,3}(?:[ _]\d{3})+)(\.\d+)
 _DECIMAL = re.compile(r"([+-]?)\s*(\d+\.?\d*|\.\d+)")
 _SCIENTIFIC = re.compile(r"([+-]?\s*(?:\d+\.?\d*|\.\d+))[eE]([+-]?\d+)")
 _POWER_OF_TEN = re.compile(
-    r"([+-]?\s*(?:\d+\.?\d*|\.\d+)?)\s*(?:\\times|\\cdot|\*)?\s*10\s*(?:\^|\*\*)\s*\{?\s*([+-]?\d+)\s*\}?"
+    # Without a sign between them, 510^3 is a power of 510.
+    r"([+-]?\s*(?:(?:\d+\.?\d*|\.\d+)\s*(?:\\times|\\cdot|\*)\s*)?)10\s*(?:\^|\*\*)\s*\{?\s*([+-]?\d+)\s*\}?"
 )
 _POWER = re.compile(r"([+-]?)\s*(\d+)\s*(?:\^|\*\*)\s*(?:\{\s*(\d+)\s*\}|(\d+))")
 _FRACTION = re.compile(r"([+-]?)\s*\\frac\s*\{([^{}]+)\}\s*\{([^{}]+)\}")
@@ -67,7 +68,7 @@ def _power(text: str) -> Fraction | None:
     if match := _SCIENTIFIC.fullmatch(text):
         return _scaled(match[1], int(match[2]))
     if match := _POWER_OF_TEN.fullmatch(text):
-        mantissa = match[1].replace(" ", "")
+        mantissa = re.sub(r"[^\d.+-]", "", match[1])
         return _scaled(mantissa + "1" if mantissa in ("", "+", "-") else mantissa, int(match[2]))
     if match := _POWER.fullmatch(text):
         base, exponent = match[2], match[3] or match[4]

@@ -9,6 +9,8 @@ _MAX_DEPTH = 12
 _MAX_DIGITS = 200
 _CODE = re.compile(r"__|\b(?:import|exec|eval|lambda|getattr|open|system|subclasses)\b|[\";@#&]|:=")
 _HEAVY = re.compile(r"\\(?:sum|prod|int|lim|iint|oint)(?![a-zA-Z])|\\ldots|\\(?:bmod|mod|pmod)(?![a-zA-Z])")
+# The engine drops words, and glues digits together that blanks keep apart.
+_WORDS = re.compile(r"\\text(?![a-zA-Z])|(?<![_^\d])\d+\s+\d")
 _EXPONENT = re.compile(r"(?:\^|\*\*)\s*[{(]?\s*-?(\d+)")
 _DIGITS = re.compile(r"\d+")
 
@@ -21,6 +23,8 @@ def refusal(text: str) -> str | None:
         return "it looks like code rather than mathematics"
     if _HEAVY.search(text):
         return "sums, products, integrals, limits and dots are not compared"
+    if _WORDS.search(text):
+        return "words, or digits apart, in an expression"
     if _depth(text) > _MAX_DEPTH:
         return f"nested deeper than {_MAX_DEPTH}"
     if _has_tower(text):

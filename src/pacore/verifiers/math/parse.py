@@ -7,13 +7,14 @@ from fractions import Fraction
 
 from pacore.verifiers.math.clean import clean_answer, unwrap_commands
 from pacore.verifiers.math.exact import digit_string, exact_number, is_decimal
-from pacore.verifiers.math.units import CURRENCY, split_unit
+from pacore.verifiers.math.units import CURRENCY, SCALES, split_unit
 from pacore.verifiers.math.values import (
     Based,
     BigInteger,
     Collection,
     Expression,
     Matrix,
+    Named,
     Number,
     Quantity,
     Union,
@@ -21,27 +22,50 @@ from pacore.verifiers.math.values import (
     Words,
 )
 
-_NAME = r"\\?[A-Za-z]+(?:_\{?\w+\}?)?'*(?:\s*\([\w\s,]*\))?"
-_ASSIGNED = re.compile(
-    rf"\s*(?:\\text\{{[^{{}}]*\}}\s*)?(?:{_NAME})\s*(?:=|\\equiv)\s*(?P<value>.+)", re.DOTALL
+_GREEK = (
+    r"\\(?:alpha|beta|gamma|delta|epsilon|varepsilon|zeta|eta|theta|kappa|lambda|mu|nu|xi|rho|sigma|tau|phi"
+    r"|varphi|chi|psi|omega|Gamma|Delta|Theta|Lambda|Sigma|Phi|Psi|Omega|angle\s*[A-Z]+|overline\{[A-Z]+\})"
 )
-_CONGRUENT = re.compile(r"(?P<value>.+?)\s*(?:\\pmod\s*\{?.*|\(\s*\\?mod\b.*)", re.DOTALL)
-_ASIDE = re.compile(
-    r"(?P<value>.+?)\s*(?:\\text\{\s*\(?\s*(?:since|because|where|for|when|as|if)\b.*|\((?:since|because)\b.*)",
+# Letters side by side are a product unless they are points (AB) or a word (area); a log is no name.
+_NAME = (
+    rf"(?:{_GREEK}|(?!log|lim|sin|cos|tan|cot|exp|abc|xyz)(?=[a-z]*[aeiou])[a-z]{{3,}}|[A-Z][a-z]+|[A-Z]{{2,4}}"
+    r"|[A-Za-z])(?:_\{?\w+\}?)?'*(?:\s*\([\w\s,]*\))?"
+)
+_ASSIGNED = re.compile(
+    rf"\s*(?:\\text\{{[^{{}}]*\}}\s*)?(?P<name>(?:{_NAME})?)\s*(?:=|\\equiv)\s*(?P<value>.+)", re.DOTALL
+)
+_TUPLE_ASSIGNED = re.compile(
+    rf"\s*\(\s*(?P<names>{_NAME}(?:\s*,\s*{_NAME})+)\s*\)\s*=\s*(?P<value>[^=]+)", re.DOTALL
+)
+_CONGRUENT = re.compile(
+    rf"(?:{_NAME}\s*(?:=|\\equiv)\s*)?(?P<value>[^=]+?)\s*(?:\\pmod\s*|\(\s*\\?b?mod\s*|\\bmod\s*)"
+    r"\{?\s*(?P<modulus>[^{}()]+?)\s*\}?\s*\)?",
     re.DOTALL,
 )
+_ASIDE = re.compile(
+    r"(?P<value>.+?)\s*(?:\\text\{\s*\(?\s*(?:since|because|where|as)\b.*|\((?:since|because)\b.*)",
+    re.DOTALL,
+)
+_CONDITION = re.compile(r"\\text\{\s*\(?\s*(?:for|when|if)\b")
+_PIECES = re.compile(r"\botherwise\b|\belse\b")
+_TIME = re.compile(r"(\d{1,2}:\d{2})\s*(?:\\text\{)?\s*([ap])\.?\s?m\.?\s*\}?", re.IGNORECASE)
+_THOUSANDS = re.compile(r"([+-]?(?:\\?[$€£¥])?)(\d{1,3}(?:,\d{3})+(?:\.\d+)?)(?P<rest>\s*[^\d\s,.][^,]*)")
 _LINK = re.compile(r"\\text\{\s*(?:and|or)\s*\}|\b(?:and|or)\b|和|或|;|、")
 _BASED = re.compile(r"([0-9A-Fa-f]+)\s*_\s*\{?\s*(?:\\text\{)?(\d{1,2})\}?\}?")
-_CHOICE = re.compile(r"\(?\s*([A-Z])\s*\)\s*(?P<rest>.*)", re.DOTALL)
+_CHOICE = re.compile(
+    r"(?:\(?\s*([A-Z])\s*\)|([A-Z])(?=\.\s))(?P<rest>[.:]?\s+(?![-+*/^!]|\\(?:cdot|times)).*|[.:]?)",
+    re.DOTALL,
+)
 _COLONS = re.compile(r"\d+(?:\s*:\s*\d+)+")
 _RELATION = re.compile(r"\\le(?![a-zA-Z])|\\ge(?![a-zA-Z])|<=|>=|<|>")
-_MATRIX = re.compile(r"\\begin\{[pbvBV]?matrix\}(.*)\\end\{[pbvBV]?matrix\}", re.DOTALL)
+_MATRIX = re.compile(r"\\begin\{[pbB]?matrix\}(.*)\\end\{[pbB]?matrix\}", re.DOTALL)
 _PLUS_MINUS = re.compile(r"(?P<before>.*?)\\pm\s*(?P<after>.+)", re.DOTALL)
 _NO_SOLUTION = re.compile(r"(?:there (?:is|are) )?no (?:real )?solutions?|none|无解|empty set")
 _NUMBER_WORDS = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven"),
     *("twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
 )
+_UNKNOWNS = ("x", "y", "z")
 _MAX_CLEAN = 10_000
 EMPTY = Collection((), "{}")
 INFINITY = Expression(r"\infty")
@@ -63,9 +87,17 @@ def parse_cleaned(text: str) -> Value:
         return value
     if match := _ASIDE.fullmatch(text):
         return parse_cleaned(match["value"])
+    if (value := _conditional(text)) is not None:
+        return value
+    if match := _CONGRUENT.fullmatch(text):
+        return Quantity(parse_cleaned(match["value"]), f"mod {match['modulus'].replace(' ', '')}")
+    if match := _THOUSANDS.fullmatch(text):
+        text = f"{match[1]}{match[2].replace(',', '')}{match['rest']}"
+    if match := _TUPLE_ASSIGNED.fullmatch(text):
+        return _tuple_assigned(match["names"], parse_cleaned(match["value"]))
     parts = split_top_level(text)
     if len(parts) > 1:
-        return Collection(tuple(parse_cleaned(part) for part in parts))
+        return _named(parts) or Collection(_values(parts))
     for reader in (
         _relation,
         _assigned,
@@ -124,7 +156,51 @@ def _plain(text: str) -> Value | None:
         return MINUS_INFINITY
     if text in (r"\emptyset", r"\{\}", r"\{ \}"):
         return EMPTY
+    if match := _TIME.fullmatch(text):
+        return Words(f"{match[1]} {match[2].lower()}m")
     return Words(re.sub(r"\s", "", text)) if _COLONS.fullmatch(text) else None
+
+
+def _conditional(text: str) -> Value | None:
+    """``n^2 if n > 3`` as a value under a condition; of several cases, the whole as it stands."""
+    conditions = list(_CONDITION.finditer(text))
+    if not conditions or conditions[0].start() == 0:
+        return None
+    value, condition = text[: conditions[0].start()].strip(), text[conditions[0].start() :]
+    if len(conditions) > 1 or _PIECES.search(condition) or len(split_top_level(condition)) > 1:
+        return Expression(text)
+    words = re.sub(r"\bis\b|\ball\b|[\s{}()]", "", unwrap_commands(condition, ("text",)))
+    parsed = parse_cleaned(value)
+    return parsed if isinstance(parsed, Words) else Quantity(parsed, words)
+
+
+def _named(parts: list[str]) -> Value | None:
+    """``x = 3, y = 4``: values with names of their own."""
+    matches = [_ASSIGNED.fullmatch(part) for part in parts]
+    found = {match["name"]: match["value"] for match in matches if match and match["name"]}
+    if len(found) < len(parts) or any("=" in value for value in found.values()):
+        return None
+    names = tuple(sorted(found))
+    return Named(names, tuple(parse_cleaned(found[name]) for name in names))
+
+
+def _tuple_assigned(names: str, value: Value) -> Value:
+    listed = tuple(name.strip() for name in names.split(","))
+    if isinstance(value, Collection) and value.ordered and len(value.items) == len(listed):
+        return Named(listed, value.items)
+    return value
+
+
+def _values(parts: list[str]) -> tuple[Value, ...]:
+    """Each part's value; what ``\\pm`` stands for, one by one."""
+    values: list[Value] = []
+    for part in parts:
+        value = parse_cleaned(part)
+        if isinstance(value, Collection) and value.brackets == "{}" and "\\pm" in part:
+            values.extend(value.items)
+        else:
+            values.append(value)
+    return tuple(values)
 
 
 def _relation(text: str) -> Value | None:
@@ -159,9 +235,11 @@ def _assigned(text: str) -> Value | None:
         value = match["value"]
         if "=" in value and exact_number(clean_answer(value.rpartition("=")[2])) is not None:
             value = value.rpartition("=")[2]
-        return parse_cleaned(value) if "=" not in value else None
-    if (match := _CONGRUENT.fullmatch(text)) and exact_number(match["value"]) is not None:
-        return parse_cleaned(match["value"])
+        if "=" in value:
+            return None
+        parsed = parse_cleaned(value)
+        # Of the usual unknowns it matters which is meant.
+        return Named((match["name"],), (parsed,)) if match["name"] in _UNKNOWNS else parsed
     return None
 
 
@@ -205,7 +283,7 @@ def _bracketed(text: str) -> Value | None:
 
 
 def _items(text: str) -> tuple[Value, ...]:
-    return tuple(parse_cleaned(part) for part in split_top_level(text)) if text.strip() else ()
+    return _values(split_top_level(text)) if text.strip() else ()
 
 
 def _wraps(text: str) -> bool:
@@ -230,23 +308,35 @@ def _based(text: str) -> Value | None:
 
 def _quantity(text: str) -> Value | None:
     for sign in CURRENCY:
-        if text.startswith(sign) and (amount := exact_number(text.removeprefix(sign))) is not None:
-            return Quantity(Number(amount), "$")
-    value, unit = split_unit(text)
+        if text.startswith(sign):
+            amount = parse_cleaned(text.removeprefix(sign))
+            return Quantity(amount, sign.removeprefix("\\")) if isinstance(amount, Number) else None
+    value, unit, in_words = split_unit(text)
     if not unit or not value:
         return None
     parsed = parse_cleaned(value)
-    return None if isinstance(parsed, (Words, Quantity)) else Quantity(parsed, unit)
+    if unit in SCALES:
+        return Number(parsed.value * SCALES[unit], parsed.decimal) if isinstance(parsed, Number) else None
+    if isinstance(parsed, (Words, Quantity)):
+        return None
+    # Turned round, as the engine takes what stands last for a unit and drops it.
+    in_words = in_words or (text[-2:-1] == " " and isinstance(parsed, Number))
+    return Quantity(parsed, unit, "" if in_words or len(unit) > 1 else f"{text[-1]} \\cdot ({value})")
 
 
 def _choice(text: str) -> Value | None:
     match = _CHOICE.fullmatch(unwrap_commands(text, ("text",)))
-    return Words(match[1].lower()) if match and text.lstrip("( ").startswith((match[1], "\\text")) else None
+    if match is None:
+        return None
+    letter = match[1] or match[2]
+    return Words(letter.lower()) if text.lstrip("( ").startswith((letter, "\\text")) else None
 
 
 def _words(text: str) -> Value | None:
     bare = unwrap_commands(text, ("text",)).strip()
-    if not bare or re.search(r"[\\^_={}+*/<>|\d#]", bare):
+    if not bare or re.search(r"[\\^_={}+*/<>|#]", bare):
+        return None
+    if re.search(r"\d", bare) and not re.search(r"\\text\{[^{}]*[^\W\d_]{3,}", text):
         return None
     lowered = re.sub(r"\s+", " ", bare.casefold()).strip(" .!,;'\"()")
     if _NO_SOLUTION.fullmatch(lowered):
@@ -254,6 +344,8 @@ def _words(text: str) -> Value | None:
     if lowered in _NUMBER_WORDS:
         return Number(Fraction(_NUMBER_WORDS.index(lowered)))
     letters = re.sub(r"[^\w]", "", bare)
+    if bare in ("e", "i") or (len(letters) == 1 and re.search(r"[!']$", bare)):
+        return None
     # A lone letter is a choice or a variable; several without \text may be a product of variables.
     if len(letters) <= 1 or "\\text" in text or len(letters) > 3 or not letters.isascii():
         return Words(lowered) if lowered else None

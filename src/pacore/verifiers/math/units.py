@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from typing import NamedTuple
 
 from pacore.verifiers.math.extract import closing_brace
 
 CURRENCY = (r"\$", "$", "€", "£", "¥")
+SCALES = {
+    "hundred": Fraction(100),
+    "thousand": Fraction(1000),
+    "million": Fraction(10**6),
+    "billion": Fraction(10**9),
+    "trillion": Fraction(10**12),
+    "dozen": Fraction(12),
+    "percent": Fraction(1, 100),
+    "百": Fraction(100),
+    "千": Fraction(1000),
+    "万": Fraction(10**4),
+    "亿": Fraction(10**8),
+}
+"""Words after a number that change it."""
 DEGREE = "°"
 
 # Unit to its dimension and size in that dimension's base unit.
@@ -30,6 +45,8 @@ _SIZES: dict[str, tuple[str, Fraction]] = {
     "day": ("time", Fraction(86400)),
     "ml": ("volume", Fraction(1, 1000)),
     "l": ("volume", Fraction(1)),
+    "$": ("dollars", Fraction(1)),
+    "cent": ("dollars", Fraction(1, 100)),
 }
 _NAMES = {
     "millimeter": "mm",
@@ -59,19 +76,34 @@ _NAMES = {
     "deg": DEGREE,
     "dollar": "$",
     "usd": "$",
+    "euro": "€",
+    "yen": "¥",
 }
 _TRAILING = re.compile(
-    r"(?P<value>.*[\d)}!])\s*(?P<unit>(?:[A-Za-z]{1,12}|[一-鿿]{1,3})(?:\s?[/²³]?\s?[A-Za-z]{1,8})?)",
+    r"(?P<value>.*[\d)}!])\s*"
+    r"(?P<unit>(?:[A-Za-z]{1,12}|[一-鿿]{1,3})(?:\s?/\s?[A-Za-z]{1,8})?(?:\s*\^\s*\{?\s*[23]\s*\}?)?)",
     re.DOTALL,
+)
+_COUNTED = re.compile(r"(?P<value>-?[\d.,]+) (?P<unit>[a-z]{3,}(?: [a-z]{3,})?)")
+_NO_UNIT = re.compile(
+    r"\b(?:not|squared|cubed|factorial|mod|or|and|if|for|when|sin|cos|tan|log|exp|sqrt|otherwise)\b|n't"
 )
 _POWER = re.compile(r"\s*\^\s*\{?\s*([23])\s*\}?")
 _BARE_UNITS = {*_SIZES, *_NAMES, *(f"{name}s" for name in _NAMES)}
 
 
-def split_unit(text: str) -> tuple[str, str]:
-    """``text`` as (value, unit); the unit is empty where there is none."""
+class Measured(NamedTuple):
+    """A value's text and its unit, empty where there is none; ``in_words`` where it is marked as text."""
+
+    value: str
+    unit: str = ""
+    in_words: bool = True
+
+
+def split_unit(text: str) -> Measured:
+    """``text`` as value and unit."""
     if text.endswith(r"^\circ"):
-        return text.removesuffix(r"^\circ").strip(), DEGREE
+        return Measured(text.removesuffix(r"^\circ").strip(), DEGREE)
     place = text.rfind(r"\text{")
     if place > 0:
         end = closing_brace(text, place + 5)
@@ -82,16 +114,30 @@ def split_unit(text: str) -> tuple[str, str]:
             if power or not rest.strip():
                 degrees = value.endswith(r"^\circ")
                 unit = canonical_unit(text[place + 6 : end]) + (f"^{power[1]}" if power else "")
-                return value.removesuffix(r"^\circ").strip(), (DEGREE + unit if degrees else unit)
+                if _NO_UNIT.search(unit):
+                    return Measured(text)
+                return Measured(value.removesuffix(r"^\circ").strip(), (DEGREE + unit if degrees else unit))
     match = _TRAILING.fullmatch(text)
-    if match and (match["unit"].casefold() in _BARE_UNITS or not match["unit"].isascii()):
-        return match["value"].strip(), canonical_unit(match["unit"])
-    return text, ""
+    if match and (_is_unit(match["unit"]) or not match["unit"].isascii()):
+        return Measured(match["value"].strip(), canonical_unit(match["unit"]), in_words=False)
+    match = _COUNTED.fullmatch(text)
+    if match and not _NO_UNIT.search(match["unit"]):
+        return Measured(match["value"], canonical_unit(match["unit"]))
+    return Measured(text)
+
+
+def _is_unit(text: str) -> bool:
+    """Whether letters that no markup tells from variables are a unit: cm, km/h, m^2, million."""
+    name = re.split(r"[/^]", text)[0].strip().casefold()
+    return name in _BARE_UNITS or name in SCALES
 
 
 def canonical_unit(text: str) -> str:
     """One name for a unit's spellings; an unknown one in lower case without its plural."""
-    name = re.sub(r"[\s.~]+", " ", text).strip().casefold()
+    name, power, exponent = re.sub(r"[\s.~{}]+", " ", text).strip().casefold().partition("^")
+    if power:
+        return f"{canonical_unit(name)}^{exponent.strip()}"
+    name = name.strip()
     name = _NAMES.get(name, name)
     if name in _SIZES or len(name) < 3:
         return name

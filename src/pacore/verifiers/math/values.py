@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -36,6 +36,16 @@ class Quantity:
 
     value: Value
     unit: str
+    written: str = field(default="", compare=False)
+    """The whole as it stood, where the unit may as well be a variable: ``2m``."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """Values given to names: ``x = 3, y = 4``; in the order of a tuple of names, or else of the alphabet."""
+
+    names: tuple[str, ...]
+    values: tuple[Value, ...]
 
 
 @dataclass(frozen=True)
@@ -79,4 +89,6 @@ class Expression:
     text: str
 
 
-Value: TypeAlias = Number | BigInteger | Based | Quantity | Words | Collection | Union | Matrix | Expression
+Value: TypeAlias = (
+    Number | BigInteger | Based | Quantity | Named | Words | Collection | Union | Matrix | Expression
+)
