@@ -153,7 +153,12 @@ def test_with_no_valid_test_nothing_is_verified(verifier: CodeVerifier) -> None:
         (7, "a mapping or a list"),
         ({**ADD, "checker": "ncmq"}, "ncmp"),
         ({**ADD, "checker": {"language": "cobol", "source": "x"}}, "'cobol' are not run"),
-        ({**ADD, "limits": {"time_s": -1}}, "above 0"),
+        ({**ADD, "limits": {"time_s": -1}}, "limits of -1 s"),
+        ({**ADD, "limits": "x"}, "time_s and memory_mb"),
+        ({**ADD, "limits": {"memory_mb": 10**30}}, "at most"),
+        ({**ADD, "fn_name": 5}, "a function's name"),
+        ({"harness": 5}, "are texts"),
+        ({**ADD, "checker": {"source": "x", "files": {"a/b": "x"}}}, "plain names"),
     ],
 )
 def test_bad_tests_are_unverifiable_and_told(verifier: CodeVerifier, tests: Any, words: str) -> None:

@@ -71,7 +71,9 @@ class Tally:
 
 def verify(
     file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="One case a line; - reads stdin.")],
-    processes: Annotated[int | None, typer.Option(help="Processes to use; all cores by default.")] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Processes to use; all cores by default.")
+    ] = None,
     headers: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of what special judges include, as testlib.h.")
     ] = None,
@@ -83,6 +85,8 @@ def verify(
     """Print a verdict for each line of a file as JSON; the summary goes to stderr."""
     if str(file) != "-" and not file.is_file():
         raise ConfigError(f"there is no file {file}; give a JSONL file with one case a line")
+    if headers is not None and not headers.is_dir():
+        raise ConfigError(f"there is no folder {headers}; give the one that holds testlib.h")
     if allow_unsafe_exec:
         say("programs run with resource limits only where no sandbox works: they can do all that you can")
     tally, begun = Tally(), time.monotonic()

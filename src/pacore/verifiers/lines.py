@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import atexit
 import multiprocessing
+import multiprocessing.connection
 import os
+import signal
+import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -50,12 +54,19 @@ def verify_lines(
     settings = (allow_unsafe, headers)
     with ProcessPoolExecutor(count, mp_context=context, initializer=_start_worker, initargs=settings) as pool:
         waiting: deque[Future[list[dict[str, Any]]]] = deque()
-        for chunk in _chunks(lines):
-            waiting.append(pool.submit(_verify_chunk, chunk))
-            if len(waiting) > count * _AHEAD:
+        try:
+            for chunk in _chunks(lines):
+                waiting.append(pool.submit(_verify_chunk, chunk))
+                if len(waiting) > count * _AHEAD:
+                    yield from waiting.popleft().result()
+            while waiting:
                 yield from waiting.popleft().result()
-        while waiting:
-            yield from waiting.popleft().result()
+        except BaseException:
+            # Also where the caller stops listening: nobody waits for what was asked ahead.
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
 
 
 def _chunks(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
@@ -91,7 +102,9 @@ def _program(record: Mapping[str, Any], rules: RuleVerifier) -> Verdict:
         language = read_language(record.get("language") or "python")
     except ConfigError as error:
         return _unverifiable(f"bad_line: {error}")
-    return rules.program_verdict(record, _text(record["code"]), language=language)
+    if not isinstance(record["code"], str):
+        return _unverifiable(f"bad_line: code is the program's text, not {record['code']!r:.80}")
+    return rules.program_verdict(record, record["code"], language=language)
 
 
 def _checked(record: Mapping[str, Any], rules: RuleVerifier) -> Verdict:
@@ -122,6 +135,11 @@ def _text(value: Any) -> str:
 
 def _start_worker(allow_unsafe: bool, headers: Path | None) -> None:
     global _verifier  # noqa: PLW0603 - one verifier a worker process, as its engine is slow to start
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
     pool = SymbolicPool(1)
     atexit.register(pool.close)
     _verifier = RuleVerifier(
@@ -129,6 +147,12 @@ def _start_worker(allow_unsafe: bool, headers: Path | None) -> None:
         lambda: CodeVerifier(find_sandbox(allow_unsafe=allow_unsafe), headers=headers, workers=1),
     )
     atexit.register(_verifier.close)
+
+
+def _end_with(sentinel: int) -> None:
+    """End this worker as soon as the process that started it has ended, however it did."""
+    multiprocessing.connection.wait([sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _verify_chunk(lines: list[bytes]) -> list[dict[str, Any]]:
@@ -139,11 +163,17 @@ def _verify_chunk(lines: list[bytes]) -> list[dict[str, Any]]:
 def _verify_line(line: bytes, rules: RuleVerifier) -> dict[str, Any]:
     try:
         record = msgspec.json.decode(line)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         return {"id": None, **msgspec.to_builtins(_unverifiable(f"bad_line: not JSON ({error})"))}
     if not isinstance(record, dict):
         return {"id": None, **msgspec.to_builtins(_unverifiable("bad_line: not a JSON object"))}
-    found: dict[str, Any] = {"id": record.get("id"), **msgspec.to_builtins(verify_record(record, rules))}
+    try:
+        verdict = verify_record(record, rules)
+        msgspec.json.encode(verdict)
+    except Exception as error:
+        # A line that no rule foresaw must not cost the verdicts on the others.
+        verdict = _unverifiable(f"bad_line: {type(error).__name__}: {error!s:.200}")
+    found: dict[str, Any] = {"id": record.get("id"), **msgspec.to_builtins(verdict)}
     if "expected" in record:
         found["expected"] = record["expected"]
     return found

@@ -73,7 +73,11 @@ class RuleVerifier:
     def _in_sandbox(self, ask: Callable[[CodeVerifier], Verdict]) -> Verdict:
         if isinstance(self._code, SandboxError):
             return Verdict(verdict="unverifiable", reason=f"no_sandbox: {self._code}")
-        return ask(self._code)
+        try:
+            return ask(self._code)
+        except SandboxError as error:
+            # No compiler, or no sandbox just now: that says nothing of the program.
+            return Verdict(verdict="unverifiable", reason=f"no_sandbox: {error}")
 
     @cached_property
     def _code(self) -> CodeVerifier | SandboxError:
@@ -88,7 +92,7 @@ def _code_truth(truth: Any) -> Any:
     if isinstance(truth, str) and truth.lstrip().startswith(("{", "[")):
         try:
             truth = json.loads(truth)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
     if isinstance(truth, Mapping) and any(truth.get(key) for key in _CODE_KEYS):
         return truth

@@ -19,6 +19,8 @@ _TOKEN = re.compile(r"[^ \t\r\n]+")
 _INTEGER = re.compile(r"0|-?[1-9]\d*", re.ASCII)
 _DOUBLE_LETTERS = re.compile(r"[0-9.eE+-]+")
 _DOUBLE = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_BLANK_RUN = re.compile(r"[ \t\r\n]*")
+_MOST_EXTRA = 10_000
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -49,11 +51,10 @@ class _Stream:
 
     def at_end(self) -> bool:
         """Whether only blanks are left; skips them."""
-        text, place = self._text, self._place
-        while place < len(text) and text[place] in _BLANKS:
-            place += 1
-        self._place = place
-        return place == len(text)
+        match = _BLANK_RUN.match(self._text, self._place)
+        assert match is not None
+        self._place = match.end()
+        return self._place == len(self._text)
 
     def word(self, expected: str = "token") -> str:
         if self.at_end():
@@ -143,7 +144,7 @@ def _sequences(read: Callable[[_Stream], object]) -> Checker:
                 raise _differ(count, expected, found)
         for stream, name in ((jury, "answer"), (program, "output")):
             extra = 0
-            while not stream.at_end():
+            while extra < _MOST_EXTRA and not stream.at_end():
                 read(stream)
                 extra += 1
             if extra:

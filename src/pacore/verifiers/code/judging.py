@@ -13,13 +13,16 @@ from pacore.verifiers.sandbox.program import Execution
 from pacore.verifiers.sandbox.sandbox import SandboxedProgram
 
 _WORST_DIGITS = 100_000
+_MOST_RETURNED = 4 << 20
 _JUDGE_SAYS: dict[int, Literal["ok", "wrong", "jury"]] = {0: "ok", 1: "wrong", 2: "wrong", 3: "jury"}
 
 
 class Judged(NamedTuple):
-    """``ok``, ``wrong``, or ``jury`` where the test itself is at fault; and why."""
+    """``ok``, ``wrong``, ``jury`` where the test itself is at fault, or ``unclear`` where a special judge
+    says so of this output alone; and why.
+    """
 
-    outcome: Literal["ok", "wrong", "jury"]
+    outcome: Literal["ok", "wrong", "jury", "unclear"]
     why: str = ""
 
 
@@ -71,13 +74,28 @@ def _last_line(errors: str) -> str:
 
 
 def _judge_value(returned: str, expected: Any) -> Judged:
+    if len(returned) > _MOST_RETURNED:
+        return Judged("wrong", f"returned more than {_MOST_RETURNED >> 20} MiB")
     try:
         value = read_plain(json.loads(returned))
-    except (ValueError, TypeError, LookupError, RecursionError):
+        same = same_value(value, expected)
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
+        # The text comes from inside the sandbox, where it may have been forged.
         return Judged("wrong", "returned nothing that can be read")
-    if same_value(value, expected):
+    if same:
         return Judged("ok")
-    return Judged("wrong", f"wrong answer: expected {expected!r:.64}, found {value!r:.64}")
+    return Judged("wrong", f"wrong answer: expected {shown(expected, 64)}, found {shown(value, 64)}")
+
+
+def shown(value: Any, most: int) -> str:
+    """The beginning of a value for a reader; safe for JSON, whatever is in it."""
+    try:
+        text = value if isinstance(value, str) else repr(value)
+    except (ValueError, RecursionError):
+        # An integer longer than Python converts, or endless nesting.
+        text = f"<{type(value).__name__} too large to be shown>"
+    text = text if len(text) <= most else text[:most] + "…"
+    return text.encode("utf-8", "replace").decode()
 
 
 def read_plain(value: Any) -> Any:
@@ -90,10 +108,13 @@ def read_plain(value: Any) -> Any:
     if kind == "float":
         return float.fromhex(held)
     if kind == "dict":
-        return {_hashable(read_plain(key)): read_plain(item) for key, item in held}
-    if kind in ("list", "tuple", "set", "frozenset"):
-        items = [read_plain(item) for item in held]
-        return {"list": list, "tuple": tuple}.get(kind, _set)(items)
+        # Expected values are JSON: their keys are texts. Hashing numbers of a program's choice could take
+        # hours, as they can be made to collide.
+        if not all(isinstance(key, str) for key, _ in held):
+            return _Opaque("dict with keys that are no texts")
+        return {key: read_plain(item) for key, item in held}
+    if kind in ("list", "tuple"):
+        return {"list": list, "tuple": tuple}[kind](read_plain(item) for item in held)
     return _Opaque(kind)
 
 
@@ -101,14 +122,6 @@ def _integer(text: str) -> int:
     if not re.fullmatch(r"-?0x[0-9a-f]+", text) or len(text) > _WORST_DIGITS:
         raise ValueError("no integer")
     return int(text, 16)
-
-
-def _set(items: list[Any]) -> set[Any]:
-    return {_hashable(item) for item in items}
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(_hashable(item) for item in value) if isinstance(value, (list, tuple)) else value
 
 
 class _Opaque:
@@ -125,11 +138,11 @@ def _judge_specially(special: SandboxedProgram, test: CodeTest, output: bytes) -
     said = _asked(special, test, output.decode("utf-8", "surrogateescape"))
     if said.outcome != "jury":
         return said
-    # Only where the judge fails on its own answer too, or says so itself, is the test at fault: what a
-    # program prints must not be able to remove a test.
-    if said.why.startswith("judge says"):
+    # Only where the judge fails on its own answer too is the test at fault: what a program prints must not
+    # be able to remove a test. A judge that blames the jury for this output alone leaves it open.
+    if _asked(special, test, test.output).outcome == "jury":
         return said
-    return said if _asked(special, test, test.output).outcome == "jury" else Judged("wrong", said.why)
+    return Judged("unclear" if said.why.startswith("judge says") else "wrong", said.why)
 
 
 def _asked(special: SandboxedProgram, test: CodeTest, output: str) -> Judged:

@@ -15,6 +15,7 @@ from pacore.verifiers.sandbox.program import Language, Limits
 
 LCB_COMPAT = "lcb_compat"
 DEFAULT_LIMITS = Limits(cpu_s=6.0)
+_MOST_SECONDS, _MOST_MEMORY_MB = 3600, 1 << 18
 _LANGUAGES: Mapping[str, Language] = {
     "python": "python",
     "python3": "python",
@@ -71,7 +72,7 @@ def read_code_truth(source: Any, *, headers: Mapping[str, str] | None = None) ->
     if isinstance(source, str):
         try:
             source = json.loads(source)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ProblemError(f"tests: not JSON ({error}): {source[:80]!r}") from error
     if isinstance(source, Sequence):
         source = {"tests": source}
@@ -82,6 +83,8 @@ def read_code_truth(source: Any, *, headers: Mapping[str, str] | None = None) ->
         return CodeTruth(harness=_harness(source), preamble=str(source.get("prelude") or ""), limits=limits)
     pairs = _pairs(source)
     function = source.get("fn_name") or source.get("function")
+    if function and not (isinstance(function, str) and function.isidentifier()):
+        raise ProblemError(f"tests: fn_name is a function's name, not {function!r:.80}")
     faults: dict[int, str] = {}
     tests = []
     for index, (given, expected) in enumerate(pairs):
@@ -122,7 +125,7 @@ def _function_test(index: int, given: Any, expected: Any, faults: dict[int, str]
             given = [json.loads(line) for line in given.split("\n") if line.strip()]
         if isinstance(expected, str):
             expected = json.loads(expected)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         faults[index] = f"not JSON ({error})"
     if not isinstance(given, list):
         faults[index] = "arguments are no list"
@@ -137,12 +140,22 @@ def _text(value: Any) -> str:
 
 
 def _limits(given: Mapping[str, Any]) -> Limits:
-    cpu_s = float(given.get("time_s") or DEFAULT_LIMITS.cpu_s)
-    return Limits(cpu_s=cpu_s, memory_mb=int(given.get("memory_mb") or DEFAULT_LIMITS.memory_mb))
+    try:
+        cpu_s = float(given.get("time_s") or DEFAULT_LIMITS.cpu_s)
+        memory_mb = int(given.get("memory_mb") or DEFAULT_LIMITS.memory_mb)
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+        raise ProblemError(f"tests: limits are time_s and memory_mb, numbers, not {given!r:.80}") from error
+    if not (0 < cpu_s <= _MOST_SECONDS and 0 < memory_mb <= _MOST_MEMORY_MB):
+        raise ProblemError(
+            f"tests: limits of {cpu_s:g} s and {memory_mb} MiB; at most {_MOST_SECONDS} and {_MOST_MEMORY_MB}"
+        )
+    return Limits(cpu_s=cpu_s, memory_mb=memory_mb)
 
 
 def _harness(source: Mapping[str, Any]) -> str:
     entry = source.get("entry_point")
+    if not isinstance(source["harness"], str) or not isinstance(entry or "", str):
+        raise ProblemError(f"tests: harness and entry_point are texts, not {source['harness']!r:.80}")
     return f"{source['harness']}\n" + (f"check({entry})\n" if entry else "")
 
 
@@ -154,16 +167,26 @@ def _checker(given: Any, headers: Mapping[str, str]) -> str | SpecialJudge:
             raise ProblemError(unknown_name("checker", given, {**CHECKERS, LCB_COMPAT: None}))
         return given
     if isinstance(given, Mapping) and isinstance(given.get("source"), str):
+        files = given.get("files") or {}
+        if not isinstance(files, Mapping) or not all(_is_plain_file(*item) for item in files.items()):
+            raise ProblemError(f"checker: files are texts by plain names without folders: {files!r:.80}")
         return SpecialJudge(
             source=given["source"],
             language=read_language(given.get("language", "cpp")),
-            files={**headers, **(given.get("files") or {})},
+            files={**headers, **files},
         )
     raise ProblemError(f"checker: a name, or language and source, not {given!r:.80}")
 
 
-def read_language(name: str) -> Language:
+def _is_plain_file(name: Any, text: Any) -> bool:
+    plain = isinstance(name, str) and "/" not in name and not name.startswith(".") and "\0" not in name
+    return plain and bool(name) and isinstance(text, str)
+
+
+def read_language(name: Any) -> Language:
     """``c++17`` and its like are C++. Raises ConfigError for a language that is not run here."""
+    if not isinstance(name, str):
+        raise ConfigError(f"a language is a name such as python or cpp, not {name!r:.80}")
     key = name.lower()
     key = "cpp" if key.startswith(("c++", "cpp", "gnu++", "g++")) else key
     if key not in _LANGUAGES:

@@ -13,10 +13,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
+import msgspec
+
 from pacore.errors import ConfigError, ProblemError
 from pacore.types import Problem, Verdict
 from pacore.verifiers.code.extract import extract_code
-from pacore.verifiers.code.judging import Judged, judge, jury_faults
+from pacore.verifiers.code.judging import Judged, judge, jury_faults, shown
 from pacore.verifiers.code.truth import LCB_COMPAT, CodeTest, CodeTruth, SpecialJudge, read_code_truth
 from pacore.verifiers.sandbox.program import Execution, Language, Limits, Program
 from pacore.verifiers.sandbox.sandbox import BuildError, Sandbox, SandboxedProgram
@@ -77,6 +79,7 @@ class CodeVerifier:
             truth = read_code_truth(tests, headers=self._headers)
         except (ProblemError, ConfigError) as error:
             return Verdict(verdict="unverifiable", reason=f"bad_tests: {error}")
+        source = source.encode("utf-8", "replace").decode().removeprefix("\ufeff")
         with self._slots:
             report = _Report(truth, jury_faults(truth))
             reason = self._run(truth, source, language, report)
@@ -91,7 +94,7 @@ class CodeVerifier:
         except (ProblemError, ConfigError) as error:
             return Verdict(verdict="unverifiable", reason=f"bad_tests: {error}")
         report = _Report(truth, {})
-        execution = Execution(status="ended", output=output.encode("utf-8", "surrogateescape"))
+        execution = Execution(status="ended", output=_encoded(output))
         reason = ""
         try:
             with self._slots, self._judge(truth) as special:
@@ -114,7 +117,7 @@ class CodeVerifier:
             ignore_exit=lenient and truth.harness is None,
         )
         try:
-            with self._sandbox.open(program, truth.limits) as running, self._judge(truth) as special:
+            with self._sandbox.open(program, _roomy(truth)) as running, self._judge(truth) as special:
                 for index in range(len(truth.tests)):
                     if index not in report.faults and not self._given_up(report):
                         _run_test(running, special, index, report)
@@ -145,8 +148,23 @@ def _run_test(
     if report.truth.function is not None:
         execution = running.run(call=test.input)
     else:
-        execution = running.run(test.input.encode("utf-8", "surrogateescape"))
+        execution = running.run(_encoded(test.input))
     report.add(index, test, execution, judge(report.truth, test, execution, special))
+
+
+def _roomy(truth: CodeTruth) -> Limits:
+    """The limits, with room for the longest output that is expected."""
+    longest = max((len(test.output) for test in truth.tests if isinstance(test.output, str)), default=0)
+    room = max(truth.limits.output_mb, 2 + (longest * 2 >> 20))
+    return msgspec.structs.replace(truth.limits, output_mb=room)
+
+
+def _encoded(text: str) -> bytes:
+    """Text as a file holds it: bytes that were no UTF-8 as they were, what no file can hold replaced."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace")
 
 
 def _run_harness(running: SandboxedProgram) -> tuple[Execution, Judged]:
@@ -211,6 +229,7 @@ class _Report:
         self.truth = truth
         self.faults = dict(faults)
         self.build_error = ""
+        self.unclear = ""
         self.timeouts = 0
         self._total = 1 if truth.harness is not None else len(truth.tests)
         self._passed = 0
@@ -225,11 +244,13 @@ class _Report:
             self.faults[index] = judged.why
         elif judged.outcome == "ok":
             self._passed += 1
+        elif judged.outcome == "unclear":
+            self.unclear = self.unclear or f"jury: the special judge fails on test {index}: {judged.why}"
         elif len(self._failures) < _SHOWN_FAILURES:
-            failure = {"test": index, "why": judged.why, "input": _shown(test.input)}
+            failure = {"test": index, "why": judged.why, "input": shown(test.input, _SHOWN)}
             failure |= {
-                "expected": _shown(test.output),
-                "output": _shown(execution.output.decode(errors="replace")),
+                "expected": shown(test.output, _SHOWN),
+                "output": shown(execution.output.decode(errors="replace"), _SHOWN),
             }
             if execution.errors:
                 failure["errors"] = execution.errors[-_SHOWN:]
@@ -238,6 +259,7 @@ class _Report:
     def verdict(self, reason: str, sandbox: Sandbox, ms: float) -> Verdict:
         """The verdict; ``reason`` says why nothing could be run, if so."""
         valid = self._total - len(self.faults)
+        reason = reason or self.unclear
         evidence: dict[str, Any] = {
             "tests": valid,
             "passed": self._passed,
@@ -262,12 +284,11 @@ class _Report:
         return Verdict(verdict=kind, reward=reward, reason=reason, evidence=evidence, ms=ms)
 
 
-def _shown(value: Any) -> str:
-    text = value if isinstance(value, str) else repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"
-
-
 def _read_folder(folder: Path) -> dict[str, str]:
     if not folder.is_dir():
         raise ConfigError(f"there is no folder {folder}; give the one that holds testlib.h")
-    return {path.name: path.read_text() for path in sorted(folder.iterdir()) if path.is_file()}
+    return {
+        path.name: path.read_text("utf-8", "surrogateescape")
+        for path in sorted(folder.iterdir())
+        if path.is_file()
+    }

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
+import secrets
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,8 +19,7 @@ from pacore.verifiers.sandbox.program import Limits
 Containment = Literal["full", "partial", "none"]
 _OLDEST_PYTHON = (3, 9)
 # Users that nobody has, one for each sandbox, so that sandboxes cannot reach each other either.
-_FIRST_SPARE_UID, _SPARE_UIDS = 0x5AC0_0000, 1 << 16
-_uids = itertools.count(os.getpid() * 64)
+_FIRST_SPARE_UID, _SPARE_UIDS = 0x5800_0000, 1 << 26
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +66,8 @@ class Backend(Protocol):
 
 
 def spare_user() -> int | None:
-    """As root, a user id that no account and no other sandbox of this process has; otherwise ``None``."""
-    return _FIRST_SPARE_UID + next(_uids) % _SPARE_UIDS if os.geteuid() == 0 else None
+    """As root, a user id that no account has nor, one of 67 million, another sandbox; else ``None``."""
+    return _FIRST_SPARE_UID + secrets.randbelow(_SPARE_UIDS) if os.geteuid() == 0 else None
 
 
 def environment() -> dict[str, str]:

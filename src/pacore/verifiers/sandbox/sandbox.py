@@ -109,10 +109,9 @@ class SandboxedProgram:
             "wall_s": self._limits.wall,
             "memory_mb": self._limits.memory_mb,
         }
-        used = self._pipe is not None
         execution = self._exchange(request, stdin)
-        if execution.status == "lost" and used:
-            # Perhaps an earlier test left the sandbox unusable; this one is to have a fresh one.
+        if execution.status == "lost":
+            # Perhaps an earlier test left the sandbox unusable, or something outside ended it.
             execution = self._exchange(request, stdin)
         return execution
 
@@ -203,11 +202,14 @@ class SandboxedProgram:
         assert launch is not None
         compiled = self._sandbox.python.magic == importlib.util.MAGIC_NUMBER.hex()
         modules = _compiled_modules() if compiled else json.dumps(_inside())
+        contained = self._sandbox.backend.containment != "none"
+        # As a user of its own a program owns no file outside of its folder.
+        refusals = refusing_program(metadata=launch.landlock is not None and launch.user is None)
         settings = json.dumps(
             {
                 "limits": {**msgspec.to_builtins(self._limits), "own_disk": launch.own_disk},
                 "alone": launch.alone,
-                "seccomp": "" if self._sandbox.backend.containment == "none" else refusing_program().hex(),
+                "seccomp": refusals.hex() if contained else "",
                 "work": launch.work,
                 "processes": launch.processes,
                 "landlock": launch.landlock,

@@ -42,6 +42,12 @@ _MACHINES: Mapping[str, tuple[int, Mapping[str, int]]] = {
             "io_uring_enter": 426,
             "io_uring_register": 427,
             "memfd_secret": 447,
+            "setpriority": 141,
+            "ioprio_set": 251,
+            "mq_open": 240,
+            "mq_unlink": 241,
+            "kcmp": 312,
+            "pidfd_getfd": 438,
         },
     ),
     "aarch64": (
@@ -72,18 +78,39 @@ _MACHINES: Mapping[str, tuple[int, Mapping[str, int]]] = {
             "io_uring_enter": 426,
             "io_uring_register": 427,
             "memfd_secret": 447,
+            "setpriority": 140,
+            "ioprio_set": 30,
+            "mq_open": 180,
+            "mq_unlink": 181,
+            "kcmp": 272,
+            "pidfd_getfd": 438,
         },
     ),
 }
+# Calls that are refused only where their first argument names another process.
+_ON_OTHERS: Mapping[str, tuple[int, ...]] = {
+    # prlimit64, sched_setparam, sched_setscheduler, sched_setaffinity, sched_setattr
+    "x86_64": (302, 142, 144, 203, 314),
+    "aarch64": (261, 118, 119, 122, 274),
+}
+# Modes, owners, times and attributes of files, which landlock leaves to whoever owns them.
+_METADATA: Mapping[str, tuple[int, ...]] = {
+    "x86_64": (90, 91, 92, 93, 94, 132, 188, 189, 190, 197, 198, 199, 235, 260, 261, 268, 280, 452, 463, 466),
+    "aarch64": (5, 6, 7, 14, 15, 16, 52, 53, 54, 55, 88, 452, 463, 466),
+}
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
-_NUMBER, _ARCHITECTURE = 0, 4
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.EPERM
 _X32 = 0x40000000
 
 
-def refusing_program(machine: str | None = None) -> bytes:
-    """The filter for this machine's architecture as ``struct sock_filter[]``; empty for an unknown one."""
-    if (known := _MACHINES.get(machine or platform.machine())) is None:
+def refusing_program(machine: str | None = None, *, metadata: bool = False) -> bytes:
+    """The filter for this machine's architecture as ``struct sock_filter[]``; empty for an unknown one.
+
+    ``metadata``: also the calls that change modes, owners and times of files.
+    """
+    machine = machine or platform.machine()
+    if (known := _MACHINES.get(machine)) is None:
         return b""
     architecture, numbers = known
     code = [
@@ -95,7 +122,15 @@ def refusing_program(machine: str | None = None) -> bytes:
         (_AT_LEAST, 0, 1, _X32),
         (_RETURN, 0, 0, _REFUSE),
     ]
-    for number in numbers.values():
+    for number in (*numbers.values(), *(_METADATA[machine] if metadata else ())):
         code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
+    for number in _ON_OTHERS[machine]:
+        code += [
+            (_EQUAL, 0, 4, number),
+            (_LOAD, 0, 0, _FIRST_ARGUMENT),
+            (_EQUAL, 1, 0, 0),
+            (_RETURN, 0, 0, _REFUSE),
+            (_RETURN, 0, 0, _ALLOW),
+        ]
     code.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("=HBBI", *line) for line in code)

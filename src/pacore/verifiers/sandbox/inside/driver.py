@@ -27,6 +27,7 @@ from pacore.verifiers.sandbox.inside.watch import Watch
 _NO_NEW_PRIVILEGES, _DUMPABLE, _SUBREAPER = 38, 4, 36
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 _REPORT_FD = 3
+_MOST_BINARY_MB = 256
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -40,6 +41,7 @@ class Driver:
         self._alone: bool = config["alone"]
         self._filter = bytes.fromhex(config["seccomp"])
         self._work: str = config["work"]
+        self._most_collected = 0
 
     def run(self, request: dict[str, Any], stdin: bytes) -> tuple[dict[str, Any], bytes] | None:
         """Run one test. Returns the report and its payload or, in the child that is to run it, ``None``."""
@@ -57,6 +59,7 @@ class Driver:
         watch = Watch(pid, [read for read, _ in pipes], request, self._limits, self._work)
         watch.until_end(lambda: self._end_all(pid))
         texts: list[bytes | None] = [bytes(text) for text in watch.texts]
+        self._most_collected = request.get("collect_mb", self._limits["output_mb"])
         texts += [self._collected(name) for name in request["collect"]]
         ended = os.WIFEXITED(watch.status)
         report = {
@@ -80,7 +83,8 @@ class Driver:
         os.closerange(keep + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         os.chdir(self._work)
         for limit, value in self._resource_limits(request).items():
-            resource.setrlimit(limit, (value, value))
+            hard = resource.getrlimit(limit)[1] if limit == resource.RLIMIT_STACK else value
+            resource.setrlimit(limit, (value, hard))
         libc.prctl(_DUMPABLE, 1, 0, 0, 0)
         confine_signals()
         install_filter(self._filter)
@@ -122,7 +126,9 @@ class Driver:
         with os.fdopen(fd, "rb") as file:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 return None
-            return file.read(self._limits["output_mb"] << 20)
+            most = self._most_collected << 20
+            text = file.read(most + 1)
+            return text if len(text) <= most else None
 
     def clear(self) -> None:
         """Empty the work folder. Where that fails the driver ends, and the host opens another sandbox."""
@@ -183,13 +189,20 @@ def main(config: dict[str, Any]) -> None:
     program["source"] = source.decode("utf-8", "surrogateescape")
     complaint, missing = "", False
     if program["language"] == "cpp":
-        compiling = _compile_request(program)
-        outcome = driver.run(compiling, b"")
-        if outcome is None:
-            play(compiling, _REPORT_FD, -1)
-        complaint, driver.binary = _compiled(*outcome)
-        driver.clear()
-        missing = outcome[0]["code"] == MISSING_COMMAND
+        # What the later standard refuses the earlier one may take, and the other way round.
+        for standard in ("gnu++17", "gnu++20"):
+            compiling = _compile_request(program, standard)
+            outcome = driver.run(compiling, b"")
+            if outcome is None:
+                play(compiling, _REPORT_FD, -1)
+            again, driver.binary = _compiled(*outcome)
+            complaint = complaint or again
+            driver.clear()
+            missing = outcome[0]["code"] == MISSING_COMMAND
+            if driver.binary >= 0:
+                complaint = ""
+            if missing or driver.binary >= 0:
+                break
     elif program["prelude"]:
         for name in PRELUDE:
             __import__(name)
@@ -206,11 +219,12 @@ def main(config: dict[str, Any]) -> None:
         driver.clear()
 
 
-def _compile_request(program: dict[str, Any]) -> dict[str, Any]:
+def _compile_request(program: dict[str, Any], standard: str) -> dict[str, Any]:
     return {
-        "program": {"command": ["g++", "-O2", "-std=gnu++17", "-w", "-o", "program", "program.cpp"]},
+        "program": {"command": ["g++", "-O2", f"-std={standard}", "-w", "-o", "program", "program.cpp"]},
         "files": {**program["files"], "program.cpp": program["source"]},
         "collect": ["program"],
+        "collect_mb": _MOST_BINARY_MB,
         "cpu_s": 60,
         "wall_s": 120,
         "memory_mb": 2048,
@@ -222,6 +236,8 @@ def _compiled(report: dict[str, Any], payload: bytes) -> tuple[str, int]:
     output, errors, _, binary = report["sizes"]
     if report["status"] != "ended" or report["code"] or binary < 0:
         text = payload[output : output + errors].decode(errors="replace")
+        if report["status"] == "ended" and not report["code"]:
+            text = f"the program is larger than {_MOST_BINARY_MB} MiB"
         return f"{report['status']} {report['code']}: {text}", -1
     fd = _file_in_memory("program", payload[-binary:], os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)

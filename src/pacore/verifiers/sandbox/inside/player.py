@@ -47,6 +47,7 @@ def _run_python(request: dict[str, Any], report_fd: int) -> None:
     program = request["program"]
     module = _main_module(program, request["args"])
     code = compile(program["source"], NAME, "exec", dont_inherit=True)
+    given = dict(module.__dict__)
     if program["function"] is None and program["harness"] is None:
         exec(code, module.__dict__)
         return
@@ -56,7 +57,11 @@ def _run_python(request: dict[str, Any], report_fd: int) -> None:
     if program["harness"] is not None:
         exec(compile(program["harness"], "tests.py", "exec", dont_inherit=True), module.__dict__)
     else:
-        value = plain(call(module, program["function"], json.loads(request["call"])))
+        name = program["function"]
+        if module.__dict__.get(name) is given.get(name) and name not in program["source"]:
+            # From the prelude: nothing that the program can be credited with.
+            module.__dict__.pop(name, None)
+        value = plain(call(module, name, json.loads(request["call"])))
     with os.fdopen(report_fd, "w") as results:
         results.write(json.dumps(value))
 
@@ -69,18 +74,26 @@ def _exit_code(leaving: SystemExit, *, ignored: bool) -> int:
 
 
 def _finished(code: int) -> int:
-    """What the interpreter does at its end: wait for threads, call exit handlers, flush."""
+    """What the interpreter does at its end: wait for threads, call exit handlers, let go of the program's
+    objects, which closes its files, and flush.
+    """
     try:
-        for thread in threading.enumerate():
-            if thread is not threading.current_thread() and not thread.daemon:
-                thread.join()
+        threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        _flush()
+        sys.modules["__main__"].__dict__.clear()
+        _flush()
     except BaseException as error:
         _show_error(error, "")
         return 120
     return code
+
+
+def _flush() -> None:
+    """Also what the program has put something else in place of."""
+    for stream in (sys.stdout, sys.__stdout__, sys.stderr, sys.__stderr__):
+        if stream is not None and not getattr(stream, "closed", False):
+            stream.flush()
 
 
 def _be_command(command: list[str]) -> NoReturn:
@@ -101,7 +114,12 @@ def _main_module(program: dict[str, Any], args: list[str]) -> types.ModuleType:
         for name in PRELUDE:
             exec(f"from {name} import *\nimport {name}", module.__dict__)
         sys.setrecursionlimit(50_000)
-    module.__dict__["__name__"] = "__main__"
+    # As where a harness imports it: the part of a program under its guard is for running it alone.
+    alone = program["function"] is None and program["harness"] is None
+    module.__dict__.update(
+        __name__="__main__" if alone else "solution", __file__=NAME, __builtins__=sys.modules["builtins"]
+    )
+    sys.modules.setdefault(module.__name__, module)
     return module
 
 

@@ -30,6 +30,7 @@ class Watch:
         self.status = 0
         self.cpu_s = self.wall_s = self.memory_mb = 0.0
         self._pid = pid
+        self._used_before = _cpu_of_children()
         self._request = request
         self._limits = limits
         self._work = work
@@ -48,10 +49,11 @@ class Watch:
         _, self.status, usage = os.wait4(self._pid, 0)
         self.wall_s = time.monotonic() - begun
         end_all()
+        # All that it started counts too, and has been reaped by now.
+        self.cpu_s = _cpu_of_children() - self._used_before
         for fd in self._pipes:
             self._read(fd)
             os.close(fd)
-        self.cpu_s = usage.ru_utime + usage.ru_stime
         self.memory_mb = max(self.memory_mb, usage.ru_maxrss / 1024)
         at_limit = os.WIFSIGNALED(self.status) and self.cpu_s > math.ceil(self._request["cpu_s"]) - 0.1
         if not self.verdict and (at_limit or self.cpu_s > self._request["cpu_s"]):
@@ -88,17 +90,23 @@ class Watch:
                 return True
             if not chunk:
                 return False
+            if self._pipes[fd] == 1:
+                text += chunk
+                if len(text) > 2 * _KEPT_ERRORS:
+                    del text[_KEPT_ERRORS:-_KEPT_ERRORS]
+                continue
             self._room -= len(chunk)
             if self._room < 0:
                 self.verdict = self.verdict or "output"
                 return True
             text += chunk
-            if self._pipes[fd] == 1 and len(text) > 2 * _KEPT_ERRORS:
-                del text[_KEPT_ERRORS:-_KEPT_ERRORS]
 
     def _check_use(self) -> None:
         memory = sum(_resident(pid) for pid in _other_processes()) / 2**20
         self.memory_mb = max(self.memory_mb, memory)
+        if memory > self._request["memory_mb"]:
+            # Pages that several processes share are to count once; asked only now, as it takes longer.
+            memory = sum(_proportional(pid) for pid in _other_processes()) / 2**20
         if memory > self._request["memory_mb"]:
             self.verdict = "memory"
             return
@@ -138,6 +146,20 @@ def _other_processes() -> list[str]:
         return [entry.name for entry in os.scandir("/proc") if entry.name.isdigit() and entry.name not in own]
     # Where /proc is out of reach, memory is limited by process only.
     return []
+
+
+def _cpu_of_children() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _proportional(pid: str) -> float:
+    """Resident bytes with shared pages in proportion; all of them where that cannot be seen."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup") as file:
+            return sum(float(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
+    except (OSError, IndexError, ValueError):
+        return _resident(pid)
 
 
 def _resident(pid: str) -> int:
