@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from support.command import pacore
@@ -94,3 +98,42 @@ async def test_a_missing_file_is_told(tmp_path: Path) -> None:
     outcome = await pacore("verify", str(tmp_path / "none.jsonl"))
     assert outcome.status == 1
     assert "there is no file" in outcome.err
+
+
+async def test_a_line_that_no_rule_foresaw_costs_no_other_line(tmp_path: Path) -> None:
+    lines = [
+        '{"id": 1, "gold": "1", "prediction": "\\\\boxed{1}"}',
+        "[" * 100_000,
+        json.dumps({"id": 3, "problem": {"ground_truth": "[" * 50_000}, "prediction": "x"}),
+        json.dumps({"id": 4, "code": "print(1)", "inputs": [""], "outputs": ["1"], "language": 5}),
+        json.dumps({"id": 5, "code": 5, "inputs": [""], "outputs": ["1"]}),
+        json.dumps(
+            {"id": 6, "code": "def f(x): return 10**5000", "inputs": ["1"], "outputs": ["1"], "fn_name": "f"}
+        ),
+        json.dumps({"id": 7, "gold": "2", "prediction": "\\boxed{2}"}),
+    ]
+    path = tmp_path / "cases.jsonl"
+    path.write_text("\n".join(lines))
+    outcome = await pacore("verify", str(path))
+    assert outcome.status == 0, outcome.err
+    verdicts = [json.loads(line)["verdict"] for line in outcome.out.splitlines()]
+    assert verdicts[0] == verdicts[6] == "correct"
+    assert verdicts[1] == verdicts[3] == verdicts[4] == "unverifiable"
+    assert verdicts[5] == "incorrect"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_all_that_it_started(tmp_path: Path, number: int) -> None:
+    path = tmp_path / "cases.jsonl"
+    line = {"code": "import time\ntime.sleep(60)", "inputs": [""], "outputs": ["1"], "limits": {"time_s": 60}}
+    path.write_text("".join(json.dumps({**line, "id": n}) + "\n" for n in range(6)))
+    command = [sys.executable, "-m", "pacore", "verify", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True) as process:
+        own = psutil.Process(process.pid)
+        while not any("sandbox" in " ".join(child.cmdline()) for child in own.children(recursive=True)):
+            assert process.poll() is None
+        started = own.children(recursive=True)
+        process.send_signal(number)
+        process.wait(timeout=20)
+        _, alive = psutil.wait_procs(started, timeout=20)
+    assert not alive

@@ -127,6 +127,109 @@ def test_no_trick_scores(verifier: CodeVerifier, name: str) -> None:
     assert (verdict.verdict, verdict.reward) == ("incorrect", 0.0), verdict
 
 
+ONE = {"inputs": ["1 2"], "outputs": ["3"]}
+CALL = {"inputs": ["1"], "outputs": ["1"], "fn_name": "f"}
+ODD_BUT_RIGHT = {
+    "closes its output": "import sys\nprint(3); sys.stdout.close()",
+    "leaves a pool of threads": (
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "print(ThreadPoolExecutor(2).submit(lambda: 3).result())"
+    ),
+    "a thread started by a thread": (
+        "import threading, time\n"
+        "def last(): time.sleep(0.05); print(3)\n"
+        "threading.Thread(target=lambda: threading.Thread(target=last).start()).start()"
+    ),
+    "raises its own stack limit": (
+        "import resource\nresource.setrlimit(resource.RLIMIT_STACK, (2**29, -1)); print(3)"
+    ),
+    "a file never closed": "out = open(1, 'w'); out.write('3')",
+    "another output put in place": "import sys, os\nprint(3); sys.stdout = open(os.devnull, 'w')",
+    "prints as it is torn down": "class Last:\n    def __del__(self): print(3)\nkept = Last()",
+    "a byte order mark": "\ufeffprint(3)",
+    "memory shared by forks": (
+        "import os, time\nheld = bytearray(b'x' * (300 << 20))\n"
+        "for _ in range(4):\n  if os.fork() == 0: time.sleep(0.2); os._exit(0)\n"
+        "for _ in range(4): os.wait()\nprint(3)"
+    ),
+}
+FORGED = {
+    "an integer too long to print": "def f(x): return 10 ** 5000",
+    "a float that overflows": ('import os\ndef f(x): os.write(3, b\'{"float": "0x1p99999"}\'); os._exit(0)'),
+    "keys that collide": (
+        "import os, json\ndef f(x):\n"
+        "  pairs = [[{'int': hex(k * (2**61 - 1))}, 1] for k in range(1, 60_000)]\n"
+        "  text = json.dumps({'dict': pairs}).encode()\n"
+        "  while text: text = text[os.write(3, text):]\n  os._exit(0)"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD_BUT_RIGHT)
+def test_an_odd_but_right_program_passes(verifier: CodeVerifier, name: str) -> None:
+    assert verifier.verdict(ONE, ODD_BUT_RIGHT[name]).verdict == "correct"
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_value_is_wrong_and_costs_no_time(verifier: CodeVerifier, name: str) -> None:
+    verdict = verifier.verdict(CALL, FORGED[name])
+    assert verdict.verdict == "incorrect"
+    assert verdict.ms < 10_000
+
+
+def test_a_programs_own_guard_does_not_run_where_a_function_is_called(verifier: CodeVerifier) -> None:
+    source = "def f(x): return x\nif __name__ == '__main__':\n    print(f(int(input())))"
+    assert verifier.verdict(CALL, source).verdict == "correct"
+
+
+def test_a_function_of_the_prelude_is_not_the_programs(verifier: CodeVerifier) -> None:
+    tests = {"inputs": ["4\n6"], "outputs": ["2"], "fn_name": "gcd"}
+    assert verifier.verdict(tests, "pass").verdict == "incorrect"
+    assert verifier.verdict(tests, "from math import gcd").verdict == "correct"
+
+
+def test_time_of_all_processes_counts(verifier: CodeVerifier) -> None:
+    source = (
+        "import os, time\nfor _ in range(2):\n  if os.fork() == 0:\n"
+        "    while time.process_time() < 0.8: pass\n    os._exit(0)\n"
+        "for _ in range(2): os.wait()\nprint(3)"
+    )
+    verdict = verifier.verdict({**ONE, "limits": {"time_s": 1}}, source)
+    assert "time limit" in verdict.evidence["failures"][0]["why"]
+
+
+def test_an_expected_output_beyond_the_limit_makes_room(verifier: CodeVerifier) -> None:
+    tests = {"inputs": [""], "outputs": ["1" * 20_000_000]}
+    source = "import sys\nsys.stderr.write('e' * 17_000_000)\nprint('1' * 20_000_000)"
+    assert verifier.verdict(tests, source).verdict == "correct"
+
+
+def test_a_judge_that_fails_on_one_output_alone_leaves_it_open(verifier: CodeVerifier) -> None:
+    judge = (
+        "import sys\nsaid, answer = (open(name).read().split() for name in sys.argv[2:4])\n"
+        "sys.exit(3 if 'x' in said else said != answer)"
+    )
+    tests = {"inputs": ["1", "2"], "outputs": ["1", "2"], "checker": {"language": "python", "source": judge}}
+    assert verifier.verdict(tests, "print(input())").verdict == "correct"
+    verdict = verifier.verdict(tests, "print('1' if input() == '1' else 'x')")
+    assert (verdict.verdict, verdict.reward) == ("unverifiable", 0.0)
+    assert "fails on test 1" in verdict.reason
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "source",
+    [
+        '#include <cstdio>\nint z[5000000] = {1};\nint main() { puts("3"); }',
+        "#include <algorithm>\n#include <vector>\n#include <cstdio>\n"
+        'int main() { std::vector<int> v{3, 1}; std::ranges::sort(v); printf("%d", v[1]); }',
+    ],
+    ids=["a large binary", "C++20"],
+)
+def test_cpp_of_every_size_and_age(verifier: CodeVerifier, source: str) -> None:
+    assert verifier.verdict(ONE, source, language="cpp").verdict == "correct"
+
+
 def test_jury_faults_are_dropped_and_reported(verifier: CodeVerifier) -> None:
     tests = {**ADD, "outputs": ["3\n", "seven\n", "11\n", "15\n"], "checker": "icmp"}
     verdict = verifier.verdict(tests, "print(sum(map(int, input().split())))")

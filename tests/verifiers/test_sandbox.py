@@ -8,6 +8,7 @@ import os
 import shutil
 import struct
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -124,6 +125,42 @@ def test_the_next_test_runs_after(name: str, backend_name: str) -> None:
 def test_empty_files_without_number_are_stopped(sandbox: Sandbox) -> None:
     source = "n = 0\nwhile True:\n    open(str(n), 'w').close(); n += 1"
     assert run(sandbox, source, Limits(cpu_s=20)).status == "disk"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE)",
+        "os.setpriority(os.PRIO_PROCESS, os.getppid(), 19)",
+        "os.sched_setaffinity(os.getppid(), {0})",
+    ],
+)
+def test_other_processes_keep_their_limits(sandbox: Sandbox, call: str) -> None:
+    source = f"import os, resource\ntry: {call}\nexcept PermissionError: print('refused')"
+    assert run(sandbox, source).output == b"refused\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs to become another user")
+def test_a_plain_users_files_keep_their_modes_and_times_under_landlock() -> None:
+    def changed() -> list[str]:
+        with tempfile.NamedTemporaryFile() as mine:
+            before = Path(mine.name).stat()
+            source = "import os, sys\n" + "".join(
+                f"try: {call}\nexcept OSError: pass\n"
+                for call in (
+                    f"os.chmod({mine.name!r}, 0o777)",
+                    f"os.utime({mine.name!r}, (0, 0))",
+                    f"os.setxattr({mine.name!r}, 'user.x', b'y')",
+                )
+            )
+            with contained("landlock").open(Program(source=source), LIMITS) as program:
+                assert program.run().succeeded
+            after = Path(mine.name).stat()
+            return [] if (before.st_mode, before.st_mtime) == (after.st_mode, after.st_mtime) else ["changed"]
+
+    if not _readable_by_others(Path(inside.__file__)):
+        pytest.skip("this checkout cannot be read by other users")
+    assert as_plain_user(changed) == []
 
 
 def test_the_supervisor_cannot_be_looked_into(sandbox: Sandbox) -> None:

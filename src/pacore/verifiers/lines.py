@@ -7,7 +7,6 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import signal
-import sys
 import threading
 import time
 from collections import deque
@@ -136,7 +135,8 @@ def _text(value: Any) -> str:
 def _start_worker(allow_unsafe: bool, headers: Path | None) -> None:
     global _verifier  # noqa: PLW0603 - one verifier a worker process, as its engine is slow to start
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
+    # At once: an exit by exception would be taken for that of the line, and the next one begun.
+    signal.signal(signal.SIGTERM, lambda number, frame: os._exit(1))
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
