@@ -122,6 +122,14 @@ async def test_a_line_that_no_rule_foresaw_costs_no_other_line(tmp_path: Path) -
     assert verdicts[5] == "incorrect"
 
 
+def is_sandbox(process: psutil.Process) -> bool:
+    try:
+        return "sandbox" in " ".join(process.cmdline())
+    except psutil.Error:
+        # It has ended since it was listed.
+        return False
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_and_all_that_it_started(tmp_path: Path, number: int) -> None:
     path = tmp_path / "cases.jsonl"
@@ -130,7 +138,7 @@ def test_a_signal_ends_it_and_all_that_it_started(tmp_path: Path, number: int) -
     command = [sys.executable, "-m", "pacore", "verify", str(path)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True) as process:
         own = psutil.Process(process.pid)
-        while not any("sandbox" in " ".join(child.cmdline()) for child in own.children(recursive=True)):
+        while not any(map(is_sandbox, own.children(recursive=True))):
             assert process.poll() is None
         started = own.children(recursive=True)
         process.send_signal(number)
