@@ -13,7 +13,7 @@ import pytest
 
 from support.command import pacore
 
-DATA = Path(__file__).parent.parent / "data"
+DATA = Path(__file__).parent.parent / "cases"
 
 
 async def test_lines_of_every_kind_get_a_verdict_in_their_order(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pacore.coordination.prompt import render_synthesis, select_messages, synthesis_messages
 from pacore.problems import read_problem
 
-GOLDEN = json.loads((Path(__file__).parent.parent / "data" / "golden_prompts.json").read_text())
+GOLDEN = json.loads((Path(__file__).parent.parent / "cases" / "golden_prompts.json").read_text())
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=[case["case"] for case in GOLDEN])

@@ -23,7 +23,7 @@ from pacore.verifiers.sandbox.program import Execution, Limits, Program
 from pacore.verifiers.sandbox.sandbox import Sandbox, SandboxedProgram
 
 T = TypeVar("T")
-DATA = Path(__file__).parent.parent / "data"
+DATA = Path(__file__).parent.parent / "cases"
 ATTACKS: dict[str, str] = {
     record["name"]: record["program"]
     for record in map(json.loads, (DATA / "sandbox_attacks.jsonl").read_text().splitlines())

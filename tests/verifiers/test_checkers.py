@@ -15,7 +15,7 @@ from pacore.verifiers.code.checkers import CHECKERS, check_output
 
 CASES: list[dict[str, Any]] = [
     json.loads(line)
-    for line in (Path(__file__).parent.parent / "data" / "checker_cases.jsonl").read_text().splitlines()
+    for line in (Path(__file__).parent.parent / "cases" / "checker_cases.jsonl").read_text().splitlines()
 ]
 OUTCOMES = {"ok": "ok", "wa": "wrong", "pe": "format", "fail": "jury"}
 # 64 bit here, on purpose, where the stock icmp knows 32.

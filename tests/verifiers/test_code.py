@@ -23,7 +23,9 @@ from pacore.verifiers.sandbox.choose import find_sandbox
 
 CASES = [
     json.loads(line)
-    for line in (Path(__file__).parent.parent / "data" / "livecodebench_cases.jsonl").read_text().splitlines()
+    for line in (Path(__file__).parent.parent / "cases" / "livecodebench_cases.jsonl")
+    .read_text()
+    .splitlines()
 ]
 ADD = {"inputs": ["1 2\n", "3 4\n", "5 6\n", "7 8\n"], "outputs": ["3\n", "7\n", "11\n", "15\n"]}
 CALLS = {"inputs": ["1\n2", "3\n4"], "outputs": ["3", "7"], "fn_name": "add"}

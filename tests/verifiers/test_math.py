@@ -25,11 +25,11 @@ from pacore.verifiers.math.verifier import MathVerifier
 
 CASES: list[dict[str, Any]] = [
     json.loads(line)
-    for line in (Path(__file__).parent.parent / "data" / "math_cases.jsonl").read_text().splitlines()
+    for line in (Path(__file__).parent.parent / "cases" / "math_cases.jsonl").read_text().splitlines()
 ]
 LOOKALIKES: list[dict[str, Any]] = [
     json.loads(line)
-    for line in (Path(__file__).parent.parent / "data" / "math_lookalikes.jsonl").read_text().splitlines()
+    for line in (Path(__file__).parent.parent / "cases" / "math_lookalikes.jsonl").read_text().splitlines()
 ]
 HOSTILE = [case for case in CASES if case["cat"] in ("dos", "inject")]
 

@@ -1,0 +1,1 @@
+"""The formats of data sets, one file a dialect: each reads rows into records and writes records as rows."""
