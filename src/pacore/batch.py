@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from pacore.coordination.loop import coordinate
-from pacore.errors import JournalError, PacoreError
+from pacore.errors import JournalError, cause_of
 from pacore.events import Event, RoundStarted, RunFinished
 from pacore.sampling.budget import MIN_CAP
 from pacore.session import DEFAULT, Session
@@ -75,7 +75,7 @@ class Batch:
                     self._opening += 1
                     group.create_task(self._solve(problem, left))
         except BaseExceptionGroup as failures:
-            raise _cause(failures) from failures
+            raise cause_of(failures) from failures
 
     def _can_begin(self, seconds_left: float | None) -> bool:
         """Whether time and money are left for one more problem; what is not begun can be later."""
@@ -138,17 +138,3 @@ def check_same_problem(problem: Problem, trace: Path) -> None:
             f"the problem {problem.id!r} is not the one that {trace} was begun with; "
             "give it another id, or choose another --out"
         )
-
-
-def _cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The failure to tell of: one of ours before any other."""
-    leaves = list(_leaves(group))
-    return next((leaf for leaf in leaves if isinstance(leaf, PacoreError)), leaves[0])
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterable[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error

@@ -6,6 +6,8 @@ dispatcher decides which are tried again. Everything else reaches the user.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class PacoreError(Exception):
     """Base of every error that pacore raises on purpose."""
@@ -105,3 +107,17 @@ class ContextOverflowError(CallRejectedError):
         super().__init__(message, status=status)
         self.window = window
         self.prompt_tokens = prompt_tokens
+
+
+def cause_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The failure to tell of: one of ours before any other."""
+    leaves = list(_leaves(group))
+    return next((leaf for leaf in leaves if isinstance(leaf, PacoreError)), leaves[0])
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterable[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error

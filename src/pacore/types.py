@@ -121,7 +121,7 @@ class Trajectory(Struct, frozen=True, kw_only=True):
     first_token_at: float | None = None
     ended_at: float = 0.0
     error: str | None = None
-    source: Literal["endpoint", "pool", "journal"] = "endpoint"
+    source: Literal["endpoint", "pool", "journal", "cache"] = "endpoint"
 
 
 class CompactMessage(Struct, frozen=True):

@@ -75,14 +75,18 @@ class BatchDisplay:
         self._progress.update(self._task, completed=self._done, told=told, left=self._time_left())
 
     def _time_left(self) -> str:
-        """An estimate from the pace of this sitting; nothing before the first problem is done."""
+        """By the pace of this sitting."""
         finished = self._done - self._already_done
-        rest = self._total - self._done
-        if not finished or not rest:
-            return ""
-        seconds = (time.monotonic() - self._started) / finished * rest
-        if seconds < 90:
-            return f" · about {seconds:.0f} s left"
-        if seconds < 5400:
-            return f" · about {seconds / 60:.0f} min left"
-        return f" · about {seconds / 3600:.1f} h left"
+        return time_left(time.monotonic() - self._started, finished, self._total - self._done)
+
+
+def time_left(seconds: float, done: int, left: int) -> str:
+    """An estimate, with a dot before it, by what was done so far; nothing before the first is done."""
+    if done < 1 or left < 1:
+        return ""
+    ahead = seconds / done * left
+    if ahead < 90:
+        return f" · about {ahead:.0f} s left"
+    if ahead < 5400:
+        return f" · about {ahead / 60:.0f} min left"
+    return f" · about {ahead / 3600:.1f} h left"

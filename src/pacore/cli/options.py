@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -100,6 +100,14 @@ def choose(
             else f"--api-key-env {api_key_env} needs an endpoint: give --base-url"
         )
     return EndpointChoice(config=config, endpoint=endpoint, engine=EngineSettings(gguf=gguf, offline=offline))
+
+
+def endpoint_settings(choice: EndpointChoice) -> Any:
+    """What of the endpoint decides the results, for the description of a directory."""
+    endpoint = choice.endpoint
+    if endpoint is None:
+        return str(choice.engine.gguf) if choice.engine.gguf is not None else "embedded"
+    return {"base_url": endpoint.base_url, "model": endpoint.model, "extra_body": endpoint.extra_body}
 
 
 def sampling_of(temperature: float, top_p: float, max_tokens: int | None) -> SamplingParams:

@@ -122,13 +122,9 @@ def _settings(
     choice: options.EndpointChoice, schedule: Schedule, seed: int, sampling: SamplingParams
 ) -> dict[str, Any]:
     """What decides the results; how fast they come (slots, deadlines) may change between sittings."""
-    endpoint = choice.endpoint
-    where: Any = str(choice.engine.gguf) if choice.engine.gguf is not None else "embedded"
-    if endpoint is not None:
-        where = {"base_url": endpoint.base_url, "model": endpoint.model, "extra_body": endpoint.extra_body}
     return {
         "pacore": __version__,
-        "endpoint": where,
+        "endpoint": options.endpoint_settings(choice),
         "schedule": msgspec.to_builtins(schedule),
         "seed": seed,
         "sampling": msgspec.to_builtins(sampling),

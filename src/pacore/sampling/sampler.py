@@ -85,6 +85,19 @@ class Watcher(Protocol):
         """Attempt ``attempt`` failed, its text is void, and another follows."""
 
 
+class Unwatched:
+    """A watcher for calls that nobody reads along."""
+
+    def started(self) -> None:
+        """Nobody waits for it."""
+
+    def text(self, content: str, reasoning: str) -> None:
+        """Nobody reads along."""
+
+    def retrying(self, attempt: int, reason: str, wait_s: float, generated_tokens: int) -> None:
+        """The sampler's own affair."""
+
+
 @dataclass(slots=True)
 class Capabilities:
     """What was found out about an endpoint, kept for the run.

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import re
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +12,7 @@ from typing import Any
 import msgspec
 
 from pacore.errors import JournalError
+from pacore.traces.directory import WorkDirectory
 from pacore.traces.journal import append_line, cut_torn_line, unwritable
 from pacore.types import Result, Usage
 
@@ -29,17 +27,14 @@ class RunDirectory:
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
         self.path = path
         self.results_path = path / "results.jsonl"
+        self._directory = WorkDirectory(path, settings, description="run.json")
         try:
-            with contextlib.ExitStack() as undo:
-                (path / "trace").mkdir(parents=True, exist_ok=True)
-                self._lock = undo.enter_context((path / ".lock").open("w"))
-                self._take_lock()
-                self.begin(settings)
-                self.results_path.touch()
-                cut_torn_line(self.results_path)
-                self._results = self.results_path.open("ab", buffering=0)
-                undo.pop_all()
+            (path / "trace").mkdir(exist_ok=True)
+            self.results_path.touch()
+            cut_torn_line(self.results_path)
+            self._results = self.results_path.open("ab", buffering=0)
         except OSError as error:
+            self._directory.close()
             raise JournalError(f"cannot use {path}: {error.strerror}; choose another --out") from error
 
     def __enter__(self) -> RunDirectory:
@@ -49,36 +44,11 @@ class RunDirectory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._results.close()
-        self._lock.close()
+        self._directory.close()
 
     def begin(self, settings: Mapping[str, Any]) -> None:
         """Note ``settings`` beside those noted before. Raises JournalError where one of them differs."""
-        path = self.path / "run.json"
-        description: dict[str, Any] = {"settings": {}, "created_at": time.time()}
-        if path.exists():
-            try:
-                description = msgspec.json.decode(path.read_bytes())
-                description["settings"].items()
-            except (msgspec.DecodeError, KeyError, TypeError, AttributeError) as error:
-                raise JournalError(f"{path} is no description of a run; choose another --out") from error
-        begun = description["settings"]
-        now = msgspec.json.decode(msgspec.json.encode(settings))
-        differing = [key for key in sorted(now) if key in begun and begun[key] != now[key]]
-        if differing:
-            told = "; ".join(f"{key} was {_short(begun[key])}, is {_short(now[key])}" for key in differing)
-            raise JournalError(f"{self.path} was begun with other settings ({told}); choose another --out")
-        description["settings"] = {**begun, **now}
-        temporary = path.with_suffix(".new")
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(description), indent=2))
-        temporary.replace(path)
-
-    def _take_lock(self) -> None:
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise JournalError(
-                f"another pacore is writing to {self.path}; wait for it or choose another --out"
-            ) from error
+        self._directory.begin(settings)
 
     def trace_path(self, problem_id: str) -> Path:
         """Where the journal of a problem lies."""
@@ -145,8 +115,3 @@ def decode_result_line(line: bytes, path: Path) -> ResultLine:
         return msgspec.json.decode(line, type=ResultLine)
     except msgspec.DecodeError as error:
         raise JournalError(f"{path} holds a line that is no result ({error}): {line[:80]!r}") from error
-
-
-def _short(value: Any) -> str:
-    text = msgspec.json.encode(value).decode()
-    return text if len(text) <= 60 else text[:57] + "..."

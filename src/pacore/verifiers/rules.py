@@ -11,6 +11,7 @@ from typing import Any
 
 from pacore.errors import SandboxError
 from pacore.types import Problem, Verdict
+from pacore.verifiers.choice import choice_verdict
 from pacore.verifiers.code.extract import extract_code
 from pacore.verifiers.code.truth import CodeTest
 from pacore.verifiers.code.verifier import CodeVerifier
@@ -54,6 +55,8 @@ class RuleVerifier:
         """The verdict on a text, by the truth alone; blocks, and may be called from any thread."""
         if isinstance(truth, Mapping) and truth.get("type") in _BEYOND_RULES:
             return Verdict(verdict="unverifiable", reason=f"beyond_rules: a {truth['type']} needs a judge")
+        if isinstance(truth, Mapping) and truth.get("type") == "choice":
+            return choice_verdict(truth, text)
         tests = _code_truth(truth)
         if tests is None:
             return self._math.verdict(truth, text)

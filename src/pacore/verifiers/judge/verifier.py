@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from pacore.errors import CallRejectedError, TransientError
-from pacore.sampling.sampler import Call, Prompt, Sampler
+from pacore.sampling.sampler import Call, Prompt, Sampler, Unwatched
 from pacore.seeds import derive_seed
 from pacore.types import Problem, Trajectory, Verdict
 from pacore.verifiers.judge.cache import JudgmentCache, cache_key
@@ -118,7 +118,7 @@ class JudgeVerifier:
     async def _asked(self, call: Call, *, with_schema: bool) -> tuple[Trajectory | None, str]:
         """A finished answer of the judge, or why there is none."""
         try:
-            trajectory = await self._sampler.sample(call, _Unwatched())
+            trajectory = await self._sampler.sample(call, Unwatched())
         except CallRejectedError as error:
             # Most likely the endpoint takes no schema; the next try goes without.
             self._schema_refused = self._schema_refused or with_schema
@@ -146,17 +146,6 @@ class JudgeVerifier:
             sampling=sampling,
             seed=seed,
         )
-
-
-class _Unwatched:
-    def started(self) -> None:
-        """Nobody waits for it."""
-
-    def text(self, content: str, reasoning: str) -> None:
-        """Nobody reads along."""
-
-    def retrying(self, attempt: int, reason: str, wait_s: float, generated_tokens: int) -> None:
-        """The sampler's own affair."""
 
 
 def _mark(shown: str, problem_id: str) -> str:

@@ -1,0 +1,172 @@
+"""``pacore data pool``: n trajectories a problem, verified as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import typer
+
+from pacore.cli import options, verifying
+from pacore.cli.data import files
+from pacore.cli.data.pool_progress import PoolDisplay
+from pacore.cli.progress import say
+from pacore.config import Budget
+from pacore.data.files import RecordFile
+from pacore.data.filling import Filled, PoolDirectory, PoolFiller, missing_calls
+from pacore.data.pool import MessagePool
+from pacore.errors import ConfigError, PacoreError
+from pacore.session import open_session
+
+EXIT_INCOMPLETE = 2
+
+
+def pool(
+    problems: files.Source,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The pool; goes on where it stopped.")],
+    size: Annotated[int, typer.Option("-n", "--size", min=1, help="Trajectories a problem.")] = 24,
+    base_url: options.BaseUrl = None,
+    model: options.Model = None,
+    api_key_env: options.ApiKeyEnv = None,
+    endpoint: options.EndpointName = None,
+    seed: options.Seed = 0,
+    temperature: options.Temperature = 1.0,
+    top_p: options.TopP = 1.0,
+    max_tokens: options.MaxTokens = None,
+    reasoning: Annotated[
+        Literal["packed", "kept", "dropped"],
+        typer.Option(help="What becomes of reasoning text: compressed, kept as it is, or dropped."),
+    ] = "packed",
+    no_verify: Annotated[bool, typer.Option("--no-verify", help="Only generate.")] = False,
+    judge: verifying.Judge = None,
+    protocol: verifying.Protocol = None,
+    judge_words: verifying.Words = None,
+    headers: verifying.Headers = None,
+    allow_unsafe_exec: verifying.AllowUnsafe = False,
+    budget_tokens: options.BudgetTokens = None,
+    budget_usd: options.BudgetUsd = None,
+    concurrency: options.Concurrency = None,
+    dialect: files.Dialect = None,
+    skip_bad: files.SkipBad = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    config: options.ConfigPath = None,
+    gguf: options.Gguf = None,
+    offline: options.Offline = False,
+) -> None:
+    """Draw a pool of trajectories for every problem of a file, and verify each as it comes.
+
+    24 a problem train synthesis, 512 make evaluations cheap. Run the same command again to go on where it
+    stopped, with a larger -n to add to it, or with more problems.
+    """
+    choice = options.choose(
+        config_path=config,
+        name=endpoint,
+        base_url=base_url,
+        model=model,
+        api_key_env=api_key_env,
+        gguf=gguf,
+        offline=offline,
+    )
+    sampling = options.sampling_of(temperature, top_p, max_tokens)
+    budget = options.budget_of(budget_tokens, budget_usd, None, choice.endpoint)
+    judged = verifying.choose_judge(
+        choice.config, judge, protocol, judge_words, cache=out / "judgments.jsonl"
+    )
+    records = files.open_records(problems, dialect, skip_bad)
+    # The whole file is read before anything is spent.
+    ids = _unique_ids(records)
+    settings = {
+        "endpoint": options.endpoint_settings(choice),
+        "sampling": msgspec.to_builtins(sampling),
+        "seed": seed,
+        "reasoning": reasoning,
+    }
+    with PoolDirectory(out, settings, reasoning=reasoning) as directory:
+        display = PoolDisplay(total=missing_calls(directory, ids, size), quiet=quiet)
+        how = _How(
+            choice=choice,
+            judge=judged,
+            verify=not no_verify,
+            headers=headers,
+            allow_unsafe=allow_unsafe_exec,
+            budget=budget,
+            concurrency=concurrency,
+        )
+        filler = {"size": size, "seed": seed, "sampling": sampling, "told": display.take}
+        try:
+            with display:
+                filled = asyncio.run(_fill(records, directory, how, filler))
+        except (KeyboardInterrupt, PacoreError):
+            say("stopped: what was made is kept; run the same command again to go on")
+            raise
+        missing = missing_calls(directory, ids, size)
+    _close(out, ids, filled, missing)
+    raise typer.Exit(EXIT_INCOMPLETE if missing else 0)
+
+
+class _How(msgspec.Struct, frozen=True, kw_only=True):
+    choice: options.EndpointChoice
+    judge: verifying.JudgeChoice | None
+    verify: bool
+    headers: Path | None
+    allow_unsafe: bool
+    budget: Budget
+    concurrency: int | None
+
+
+async def _fill(records: RecordFile, directory: PoolDirectory, how: _How, filler: dict[str, Any]) -> Filled:
+    choice = how.choice
+    async with (
+        open_session(
+            choice.endpoint,
+            concurrency=how.concurrency,
+            budget=how.budget,
+            engine=choice.engine,
+            report=say,
+        ) as session,
+        verifying.open_verifier(
+            choice.config, how.judge, allow_unsafe=how.allow_unsafe, headers=how.headers
+        ) as verifier,
+    ):
+        directory.work.begin({"models": session.models})
+        filling = PoolFiller(session, directory, verifier=verifier if how.verify else None, **filler)
+        return await filling.run(records)
+
+
+def _unique_ids(records: RecordFile) -> list[str]:
+    ids: dict[str, None] = {}
+    for record in records:
+        if record.id in ids:
+            raise ConfigError(f"{records.source}: the id {record.id!r} stands there twice; make ids unique")
+        ids[record.id] = None
+    if not ids:
+        raise ConfigError(f"{records.source} holds no problem")
+    return list(ids)
+
+
+def _close(out: Path, ids: list[str], filled: Filled, missing: int) -> None:
+    """Print each problem's accuracy, and the sum of it."""
+    accuracies = []
+    with MessagePool(out) as made:
+        for name in ids:
+            accuracy = made.accuracy(name)
+            rulings = made.rulings(name)
+            row = {
+                "id": name,
+                "trajectories": len(made[name]) if name in made else 0,
+                "accuracy": accuracy,
+                "unverifiable": sum(ruling.verdict == "unverifiable" for ruling in rulings.values()),
+                "no_conclusion": sum(
+                    ruling.reason.startswith("no_conclusion") for ruling in rulings.values()
+                ),
+            }
+            typer.echo(msgspec.json.encode(row).decode())
+            accuracies += [] if accuracy is None else [accuracy]
+    mean = f" · mean accuracy {sum(accuracies) / len(accuracies):.1%}" if accuracies else ""
+    say(f"{filled.made} trajectories made, {filled.tokens:,} tokens{mean} · {out}")
+    for reason, count in filled.reasons.items():
+        say(f"{count} calls failed: {reason}")
+    if missing:
+        say(f"{missing} trajectories are missing still; run the same command again to make them")
