@@ -15,7 +15,7 @@ LAYERS = {
     0: {"version", "types", "events", "errors", "config", "seeds", "problems"},
     1: {"sampling", "coordination"},
     2: {"traces", "verifiers"},
-    3: {"session", "batch", "api", "server", "evals", "training", "data"},
+    3: {"session", "admission", "batch", "api", "server", "evals", "training", "data"},
     4: {"cli", "__main__"},
 }
 LAYER_OF = {name: layer for layer, names in LAYERS.items() for name in names}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
+from pacore.admission import Admission
 from pacore.coordination.loop import coordinate
-from pacore.errors import JournalError, cause_of
+from pacore.errors import JournalError
 from pacore.events import Event, RoundStarted, RunFinished
 from pacore.sampling.budget import MIN_CAP
 from pacore.session import DEFAULT, Session
@@ -47,12 +49,7 @@ class Batch:
         self._retry_failed = retry_failed
         self._progress = progress
         self._reader = reader
-        self._opening = 0
-        self._opened = asyncio.Event()
-        # Calls that wait to be retried hold no slot; without a limit a failing endpoint would have
-        # every problem opened at once.
-        limit = session.slots.limit
-        self._room = asyncio.Semaphore(limit + max(4, limit // 4))
+        self._end: float | None = None
         self.unopened = 0
 
     async def run(self, problems: Iterable[Problem]) -> None:
@@ -61,21 +58,8 @@ class Batch:
         Being cancelled, it closes every call in flight; what was finished is kept.
         """
         seconds = self._session.budget.seconds
-        loop = asyncio.get_running_loop()
-        end = None if seconds is None else loop.time() + seconds
-        try:
-            async with asyncio.TaskGroup() as group:
-                for problem in problems:
-                    await self._wait_for_need()
-                    left = None if end is None else end - loop.time()
-                    if not self._can_begin(left):
-                        self.unopened += 1
-                        continue
-                    await self._room.acquire()
-                    self._opening += 1
-                    group.create_task(self._solve(problem, left))
-        except BaseExceptionGroup as failures:
-            raise cause_of(failures) from failures
+        self._end = None if seconds is None else asyncio.get_running_loop().time() + seconds
+        await Admission(self._session).run(partial(self._solve, problem) for problem in problems)
 
     def _can_begin(self, seconds_left: float | None) -> bool:
         """Whether time and money are left for one more problem; what is not begun can be later."""
@@ -88,46 +72,31 @@ class Batch:
         share = session.ledger.share(self._schedule.planned_calls, 0, capabilities.prices)
         return share is None or share >= MIN_CAP
 
-    async def _wait_for_need(self) -> None:
-        while True:
-            await self._session.wait_until_idle()
-            if not self._opening:
-                return
-            self._opened.clear()
-            await self._opened.wait()
-
-    async def _solve(self, problem: Problem, seconds: float | None) -> None:
-        opened = False
-        try:
-            path = self._directory.trace_path(problem.id)
-            context = self._session.context(
-                seed=self._seed,
-                sampling=self._sampling,
-                recorded=recorded_trajectories(path, retry_failed=self._retry_failed),
-                progress=self._progress,
-                seconds=seconds,
-            )
-            check_same_problem(problem, path)
-            events = coordinate(problem, self._schedule, context)
-            with Journal(path, resume=True) as journal:
-                async with contextlib.aclosing(events):
-                    async for event in events:
-                        await journal.write(event)
-                        if isinstance(event, RunFinished):
-                            self._directory.append(event.result)
-                        if self._reader is not None:
-                            self._reader(problem.id, event)
-                        if not opened and isinstance(event, RoundStarted):
-                            opened = True
-                            self._mark_opened()
-        finally:
-            if not opened:
-                self._mark_opened()
-            self._room.release()
-
-    def _mark_opened(self) -> None:
-        self._opening -= 1
-        self._opened.set()
+    async def _solve(self, problem: Problem, opened: Callable[[], None]) -> None:
+        seconds = None if self._end is None else self._end - asyncio.get_running_loop().time()
+        if not self._can_begin(seconds):
+            self.unopened += 1
+            return
+        path = self._directory.trace_path(problem.id)
+        context = self._session.context(
+            seed=self._seed,
+            sampling=self._sampling,
+            recorded=recorded_trajectories(path, retry_failed=self._retry_failed),
+            progress=self._progress,
+            seconds=seconds,
+        )
+        check_same_problem(problem, path)
+        events = coordinate(problem, self._schedule, context)
+        with Journal(path, resume=True) as journal:
+            async with contextlib.aclosing(events):
+                async for event in events:
+                    await journal.write(event)
+                    if isinstance(event, RunFinished):
+                        self._directory.append(event.result)
+                    if self._reader is not None:
+                        self._reader(problem.id, event)
+                    if isinstance(event, RoundStarted):
+                        opened()
 
 
 def check_same_problem(problem: Problem, trace: Path) -> None:

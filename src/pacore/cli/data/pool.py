@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import msgspec
 import typer
@@ -15,10 +15,12 @@ from pacore.cli.data.pool_progress import PoolDisplay
 from pacore.cli.progress import say
 from pacore.config import Budget
 from pacore.data.files import RecordFile
-from pacore.data.filling import Filled, PoolDirectory, PoolFiller, missing_calls
+from pacore.data.filling import Filled, PoolDirectory, PoolFiller, Told, missing_calls
 from pacore.data.pool import MessagePool
 from pacore.errors import ConfigError, PacoreError
 from pacore.session import open_session
+from pacore.traces.store import KeepReasoning
+from pacore.types import SamplingParams
 
 EXIT_INCOMPLETE = 2
 
@@ -36,7 +38,7 @@ def pool(
     top_p: options.TopP = 1.0,
     max_tokens: options.MaxTokens = None,
     reasoning: Annotated[
-        Literal["packed", "kept", "dropped"],
+        KeepReasoning,
         typer.Option(help="What becomes of reasoning text: compressed, kept as it is, or dropped."),
     ] = "packed",
     no_verify: Annotated[bool, typer.Option("--no-verify", help="Only generate.")] = False,
@@ -69,45 +71,29 @@ def pool(
         gguf=gguf,
         offline=offline,
     )
-    sampling = options.sampling_of(temperature, top_p, max_tokens)
-    budget = options.budget_of(budget_tokens, budget_usd, None, choice.endpoint)
-    judged = verifying.choose_judge(
-        choice.config, judge, protocol, judge_words, cache=out / "judgments.jsonl"
+    how = _How(
+        choice=choice,
+        sampling=options.sampling_of(temperature, top_p, max_tokens),
+        seed=seed,
+        size=size,
+        judge=verifying.choose_judge(
+            choice.config, judge, protocol, judge_words, cache=out / "judgments.jsonl"
+        ),
+        verify=not no_verify,
+        headers=headers,
+        allow_unsafe=allow_unsafe_exec,
+        budget=options.budget_of(budget_tokens, budget_usd, None, choice.endpoint),
+        concurrency=concurrency,
     )
     records = files.open_records(problems, dialect, skip_bad)
-    # The whole file is read before anything is spent.
-    ids = _unique_ids(records)
-    settings = {
-        "endpoint": options.endpoint_settings(choice),
-        "sampling": msgspec.to_builtins(sampling),
-        "seed": seed,
-        "reasoning": reasoning,
-    }
-    with PoolDirectory(out, settings, reasoning=reasoning) as directory:
-        display = PoolDisplay(total=missing_calls(directory, ids, size), quiet=quiet)
-        how = _How(
-            choice=choice,
-            judge=judged,
-            verify=not no_verify,
-            headers=headers,
-            allow_unsafe=allow_unsafe_exec,
-            budget=budget,
-            concurrency=concurrency,
-        )
-        filler = {"size": size, "seed": seed, "sampling": sampling, "told": display.take}
-        try:
-            with display:
-                filled = asyncio.run(_fill(records, directory, how, filler))
-        except (KeyboardInterrupt, PacoreError):
-            say("stopped: what was made is kept; run the same command again to go on")
-            raise
-        missing = missing_calls(directory, ids, size)
-    _close(out, ids, filled, missing)
-    raise typer.Exit(EXIT_INCOMPLETE if missing else 0)
+    raise typer.Exit(_filled(records, out, reasoning, how, quiet=quiet))
 
 
 class _How(msgspec.Struct, frozen=True, kw_only=True):
     choice: options.EndpointChoice
+    sampling: SamplingParams
+    seed: int
+    size: int
     judge: verifying.JudgeChoice | None
     verify: bool
     headers: Path | None
@@ -116,7 +102,30 @@ class _How(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int | None
 
 
-async def _fill(records: RecordFile, directory: PoolDirectory, how: _How, filler: dict[str, Any]) -> Filled:
+def _filled(records: RecordFile, out: Path, reasoning: KeepReasoning, how: _How, *, quiet: bool) -> int:
+    """Fill the pool and tell of it; the exit status."""
+    # The whole file is read before anything is spent.
+    ids = _unique_ids(records)
+    settings = {
+        "endpoint": options.endpoint_settings(how.choice),
+        "sampling": msgspec.to_builtins(how.sampling),
+        "seed": how.seed,
+        "reasoning": reasoning,
+    }
+    with PoolDirectory(out, settings, reasoning=reasoning) as directory:
+        display = PoolDisplay(total=missing_calls(directory, ids, how.size), quiet=quiet)
+        try:
+            with display:
+                filled = asyncio.run(_fill(records, directory, how, display.take))
+        except (KeyboardInterrupt, PacoreError):
+            say("stopped: what was made is kept; run the same command again to go on")
+            raise
+        missing = missing_calls(directory, ids, how.size)
+    _close(out, ids, filled, missing)
+    return EXIT_INCOMPLETE if missing else 0
+
+
+async def _fill(records: RecordFile, directory: PoolDirectory, how: _How, told: Told) -> Filled:
     choice = how.choice
     async with (
         open_session(
@@ -131,8 +140,16 @@ async def _fill(records: RecordFile, directory: PoolDirectory, how: _How, filler
         ) as verifier,
     ):
         directory.work.begin({"models": session.models})
-        filling = PoolFiller(session, directory, verifier=verifier if how.verify else None, **filler)
-        return await filling.run(records)
+        filler = PoolFiller(
+            session,
+            directory,
+            size=how.size,
+            verifier=verifier if how.verify else None,
+            seed=how.seed,
+            sampling=how.sampling,
+            told=told,
+        )
+        return await filler.run(records)
 
 
 def _unique_ids(records: RecordFile) -> list[str]:
