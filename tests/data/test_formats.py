@@ -266,6 +266,14 @@ def test_json_arrays_are_read_bare_or_under_a_key(tmp_path: Path) -> None:
         assert [record.id for record in RecordFile(tmp_path / name)] == ["0", "1", "2"]
 
 
+def test_csv_is_read_by_the_names_in_its_first_line(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('\ufeffid,question,ground_truth\na,"one\nor ""two""?",1\nb,short\n', encoding="utf-8")
+    records = RecordFile(path, on_bad="skip")
+    assert [record.question for record in records] == ['one\nor "two"?']
+    assert records.skipped == 1
+
+
 def test_a_broken_array_says_where_it_breaks(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
     path.write_text('[{"id": "a", "question": "q"}, {"id": ')
@@ -276,9 +284,9 @@ def test_a_broken_array_says_where_it_breaks(tmp_path: Path) -> None:
 def test_missing_files_and_unknown_kinds_are_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no file"):
         list(RecordFile("nothing.jsonl"))
-    (tmp_path / "rows.csv").write_text("a,b\n")
+    (tmp_path / "rows.txt").write_text("a,b\n")
     with pytest.raises(ConfigError, match=r"should end in \.jsonl"):
-        list(RecordFile(tmp_path / "rows.csv"))
+        list(RecordFile(tmp_path / "rows.txt"))
     with pytest.raises(ConfigError, match=r"format 'verll'.*verl"):
         RecordFile("x.jsonl", dialect="verll")
     (tmp_path / "rows.parquet").write_text("nothing of the kind")

@@ -1,8 +1,10 @@
-"""Files of rows: JSONL, JSON and parquet, plain or gzipped, or a data set of a hub; streamed either way."""
+"""Files of rows: JSONL, JSON, CSV and parquet, plain or gzipped, or a data set of a hub; all streamed."""
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -26,9 +28,9 @@ _JSONL = (".jsonl", ".ndjson")
 class RecordFile:
     """The records of a file or a hub's data set, read anew each time it is iterated.
 
-    ``source`` is a path, or ``hub:OWNER/NAME``, ``hub:OWNER/NAME:SPLIT``. The format is that of the first
-    row where none is named. A bad row raises ProblemError with its number, or with ``on_bad="skip"`` is
-    told to ``report`` and counted in ``skipped``.
+    ``source`` is a path, or ``hub:OWNER/NAME@CONFIG:SPLIT`` (the last two may be left out). The
+    format is that of the first row where none is named. A bad row raises ProblemError with its number, or
+    with ``on_bad="skip"`` is told to ``report`` and counted in ``skipped``.
     """
 
     def __init__(
@@ -79,20 +81,24 @@ def read_rows(source: str) -> Iterator[tuple[int, Row | ProblemError]]:
         yield from _parquet_rows(path)
     elif kind == "json":
         yield from _json_rows(path)
+    elif kind == "csv":
+        yield from _csv_rows(path)
     else:
         yield from _line_rows(path)
 
 
-def _kind(path: Path) -> Literal["jsonl", "json", "parquet"]:
+def _kind(path: Path) -> Literal["jsonl", "json", "csv", "parquet"]:
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     last = suffixes[-1] if suffixes else ""
     if last == ".parquet":
         return "parquet"
     if last == ".json":
         return "json"
+    if last == ".csv":
+        return "csv"
     if last in _JSONL:
         return "jsonl"
-    raise ConfigError(f"{path}: its name should end in .jsonl, .json or .parquet (.gz may follow)")
+    raise ConfigError(f"{path}: its name should end in .jsonl, .json, .csv or .parquet (.gz may follow)")
 
 
 def _opened(path: Path, mode: Literal["rb", "wb"]) -> IO[bytes]:
@@ -148,6 +154,18 @@ def _array_key(path: Path) -> str:
     raise ProblemError(f"{path}: holds no array of rows")
 
 
+def _csv_rows(path: Path) -> Iterator[tuple[int, Row | ProblemError]]:
+    """Rows by the names in the first line; every value is text."""
+    csv.field_size_limit(1 << 30)
+    with _opened(path, "rb") as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+        reader = csv.DictReader(text)
+        for number, row in enumerate(reader, start=1):
+            if None in row or None in row.values():
+                yield number, ProblemError(f"{path}: row {number} has not as many cells as the first line")
+            else:
+                yield number, dict(row)
+
+
 def _parquet_rows(path: Path) -> Iterator[tuple[int, Row | ProblemError]]:
     parquet = _imported("pyarrow.parquet", "reading parquet")
     arrow = _imported("pyarrow", "reading parquet")
@@ -165,9 +183,10 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, Row | ProblemError]]:
 
 def _hub_rows(name: str) -> Iterator[tuple[int, Row | ProblemError]]:
     datasets = _imported("datasets", "reading data sets from a hub", extra="hub")
-    repository, _, split = name.partition(":")
+    address, _, split = name.partition(":")
+    repository, _, config = address.partition("@")
     try:
-        rows = datasets.load_dataset(repository, split=split or "train", streaming=True)
+        rows = datasets.load_dataset(repository, config or None, split=split or "train", streaming=True)
         yield from enumerate(map(dict, rows), start=1)
     except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
         raise ConfigError(
@@ -239,6 +258,8 @@ def _encoded(row: Row, identity: str) -> bytes:
 
 def _sink(path: Path, partial: Path, dialect: Format) -> Any:
     kind = _kind(path)
+    if kind == "csv":
+        raise ConfigError(f"{path}: records have parts that a CSV file cannot hold; write .jsonl or .parquet")
     if kind == "parquet":
         _imported("pyarrow", "writing parquet")
         from pacore.data.table import TableSink

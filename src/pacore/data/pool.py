@@ -34,9 +34,12 @@ def pool_key(problem_id: str, index: int) -> str:
 class PoolRows(Sequence[Trajectory]):
     """The trajectories of one problem, each read when it is asked for."""
 
-    def __init__(self, store: TrajectoryStore, problem_id: str, indexes: Sequence[int]) -> None:
+    def __init__(
+        self, store: TrajectoryStore, problem_id: str, indexes: Sequence[int], *, reasoning: bool
+    ) -> None:
         self._store = store
         self._problem_id = problem_id
+        self._reasoning = reasoning
         self.indexes = indexes
 
     def __len__(self) -> int:
@@ -49,18 +52,21 @@ class PoolRows(Sequence[Trajectory]):
     def __getitem__(self, place: int | slice) -> Trajectory | Sequence[Trajectory]:
         """One trajectory, or a view of several."""
         if isinstance(place, slice):
-            return PoolRows(self._store, self._problem_id, self.indexes[place])
-        return self._store[pool_key(self._problem_id, self.indexes[place])]
+            chosen = self.indexes[place]
+            return PoolRows(self._store, self._problem_id, chosen, reasoning=self._reasoning)
+        key = pool_key(self._problem_id, self.indexes[place])
+        return self._store.read(key, reasoning=self._reasoning)
 
 
 class MessagePool:
     """A pool for reading, also while another process still fills it; ``pool[id]`` are its trajectories.
 
-    Raises ConfigError where ``path`` holds none.
+    ``reasoning=False`` leaves the reasoning text where it is. Raises ConfigError where there is no pool.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, reasoning: bool = True) -> None:
         self.path = path
+        self._reasoning = reasoning
         if not (path / TRAJECTORIES).is_file() or not (path / PROBLEMS).is_file():
             raise ConfigError(f"{path} holds no pool; `pacore data pool` makes one")
         self._store = TrajectoryStore(path / TRAJECTORIES, writable=False)
@@ -81,7 +87,8 @@ class MessagePool:
 
     def __getitem__(self, problem_id: str) -> PoolRows:
         """The trajectories of a problem by index. Raises KeyError where there are none."""
-        return PoolRows(self._store, problem_id, self._indexes[problem_id])
+        indexes = self._indexes[problem_id]
+        return PoolRows(self._store, problem_id, indexes, reasoning=self._reasoning)
 
     def __contains__(self, problem_id: str) -> bool:
         return problem_id in self._indexes

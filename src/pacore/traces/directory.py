@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,11 +19,19 @@ class WorkDirectory:
     """Creates ``path``, locks it, and keeps ``settings`` in its file ``description``.
 
     ``settings`` decide what is computed: a directory begun with others is refused, as its results would
-    not be comparable.
+    not be comparable. ``facts`` are noted when it is begun and compared with nothing.
     """
 
-    def __init__(self, path: Path, settings: Mapping[str, Any], *, description: str) -> None:
+    def __init__(
+        self,
+        path: Path,
+        settings: Mapping[str, Any],
+        *,
+        description: str,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
         self.path = path
+        self._facts = facts or {}
         self._description = path / description
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -51,7 +60,7 @@ class WorkDirectory:
     def begin(self, settings: Mapping[str, Any]) -> None:
         """Note ``settings`` beside those noted before. Raises JournalError where one of them differs."""
         path = self._description
-        described: dict[str, Any] = {"settings": {}, "created_at": time.time()}
+        described: dict[str, Any] = {"settings": {}, "created_at": time.time(), **self._facts}
         if path.exists():
             described = read_description(path)
         begun = described["settings"]
@@ -89,6 +98,11 @@ def write_whole(path: Path, content: bytes) -> None:
     temporary = path.with_name(f"{path.name}.new")
     temporary.write_bytes(content)
     temporary.replace(path)
+
+
+def short_hash(content: bytes) -> str:
+    """What names a content in settings, to notice that another one takes its place."""
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
 def _short(value: Any) -> str:

@@ -95,16 +95,22 @@ class TrajectoryStore:
 
     def __getitem__(self, key: str) -> Trajectory:
         """The trajectory kept under ``key``. Raises KeyError where there is none."""
+        return self.read(key)
+
+    def read(self, key: str, *, reasoning: bool = True) -> Trajectory:
+        """The same; without its ``reasoning``, which can be most of it, where that is not needed."""
         offset, length = self._places[key]
         self._file.seek(offset)
         try:
             line = _decode_line(self._file.read(length))
+            if not reasoning:
+                return msgspec.structs.replace(line.trajectory, reasoning="")
             if not line.reasoning:
                 return line.trajectory
-            reasoning = zlib.decompress(base64.b64decode(line.reasoning)).decode("utf-8", "surrogatepass")
+            text = zlib.decompress(base64.b64decode(line.reasoning)).decode("utf-8", "surrogatepass")
         except (msgspec.DecodeError, ValueError, zlib.error) as error:
             raise JournalError(f"{self.path} is damaged at byte {offset} ({key!r}): {error}") from error
-        return msgspec.structs.replace(line.trajectory, reasoning=reasoning)
+        return msgspec.structs.replace(line.trajectory, reasoning=text)
 
     def append(self, key: str, trajectory: Trajectory) -> None:
         """Keep a trajectory under ``key``, which must be new."""

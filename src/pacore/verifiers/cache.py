@@ -118,22 +118,31 @@ class CachedVerifier:
         verdict = no_conclusion(trajectory)
         if verdict is None:
             return await self.rule(problem, trajectory.content, index=index)
-        return self._files[0].put(problem.id, conclusion_of(trajectory), verdict, index=index)
+        text = conclusion_of(trajectory)
+        return self._known(problem.id, text, index) or self._files[0].put(
+            problem.id, text, verdict, index=index
+        )
 
     async def rule(self, problem: Problem, text: str, *, index: int | None = None) -> Ruling:
         """The same as it is kept; ``index`` is the text's place in the problem's pool."""
-        for file in self._files:
-            if (known := file.get(problem.id, text)) is not None:
-                if index is None or known.index == index:
-                    return known
-                verdict = Verdict(verdict=known.verdict, reward=known.reward, reason=known.reason)
-                return self._files[0].put(problem.id, text, verdict, index=index)
+        if (known := self._known(problem.id, text, index)) is not None:
+            return known
         try:
             verdict = await self._verifier.verify(problem, text)
         except ProblemError as error:
             # The problem's own fault: nothing can be said of any answer to it.
             verdict = Verdict(verdict="unverifiable", reason=f"bad_truth: {error}")
         return self._files[0].put(problem.id, text, verdict, index=index)
+
+    def _known(self, problem_id: str, text: str, index: int | None) -> Ruling | None:
+        for file in self._files:
+            if (known := file.get(problem_id, text)) is None:
+                continue
+            if index is None or known.index == index:
+                return known
+            verdict = Verdict(verdict=known.verdict, reward=known.reward, reason=known.reason)
+            return self._files[0].put(problem_id, text, verdict, index=index)
+        return None
 
 
 def text_hash(text: str) -> str:

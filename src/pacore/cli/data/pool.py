@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -10,14 +11,15 @@ import msgspec
 import typer
 
 from pacore.cli import options, verifying
+from pacore.cli.counting import CountDisplay
 from pacore.cli.data import files
-from pacore.cli.data.pool_progress import PoolDisplay
 from pacore.cli.progress import say
 from pacore.config import Budget
-from pacore.data.files import RecordFile
 from pacore.data.filling import Filled, PoolDirectory, PoolFiller, Told, missing_calls
 from pacore.data.pool import MessagePool
+from pacore.data.record import Record
 from pacore.errors import ConfigError, PacoreError
+from pacore.evals.benchmark import load_benchmark
 from pacore.session import open_session
 from pacore.traces.store import KeepReasoning
 from pacore.types import SamplingParams
@@ -50,6 +52,9 @@ def pool(
     budget_tokens: options.BudgetTokens = None,
     budget_usd: options.BudgetUsd = None,
     concurrency: options.Concurrency = None,
+    benchmark: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Ask the problems as this benchmark does.")
+    ] = None,
     dialect: files.Dialect = None,
     skip_bad: files.SkipBad = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
@@ -85,8 +90,12 @@ def pool(
         budget=options.budget_of(budget_tokens, budget_usd, None, choice.endpoint),
         concurrency=concurrency,
     )
-    records = files.open_records(problems, dialect, skip_bad)
-    raise typer.Exit(_filled(records, out, reasoning, how, quiet=quiet))
+    records: Iterable[Record] = files.open_records(problems, dialect, skip_bad)
+    if benchmark is not None:
+        records = list(load_benchmark(benchmark).records(problems))
+    # The whole file is read before anything is spent.
+    ids = _unique_ids(records, problems)
+    raise typer.Exit(_filled(records, ids, out, reasoning, how, quiet=quiet))
 
 
 class _How(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,10 +111,16 @@ class _How(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int | None
 
 
-def _filled(records: RecordFile, out: Path, reasoning: KeepReasoning, how: _How, *, quiet: bool) -> int:
+def _filled(
+    records: Iterable[Record],
+    ids: list[str],
+    out: Path,
+    reasoning: KeepReasoning,
+    how: _How,
+    *,
+    quiet: bool,
+) -> int:
     """Fill the pool and tell of it; the exit status."""
-    # The whole file is read before anything is spent.
-    ids = _unique_ids(records)
     settings = {
         "endpoint": options.endpoint_settings(how.choice),
         "sampling": msgspec.to_builtins(how.sampling),
@@ -113,10 +128,13 @@ def _filled(records: RecordFile, out: Path, reasoning: KeepReasoning, how: _How,
         "reasoning": reasoning,
     }
     with PoolDirectory(out, settings, reasoning=reasoning) as directory:
-        display = PoolDisplay(total=missing_calls(directory, ids, how.size), quiet=quiet)
+        missing = missing_calls(directory, ids, how.size)
+        display = CountDisplay("trajectories", total=missing, quiet=quiet)
         try:
             with display:
-                filled = asyncio.run(_fill(records, directory, how, display.take))
+                filled = asyncio.run(
+                    _fill(records, directory, how, lambda filled: display.show(*_told(filled)))
+                )
         except (KeyboardInterrupt, PacoreError):
             say("stopped: what was made is kept; run the same command again to go on")
             raise
@@ -125,7 +143,16 @@ def _filled(records: RecordFile, out: Path, reasoning: KeepReasoning, how: _How,
     return EXIT_INCOMPLETE if missing else 0
 
 
-async def _fill(records: RecordFile, directory: PoolDirectory, how: _How, told: Told) -> Filled:
+def _told(filled: Filled) -> tuple[int, str]:
+    told = f"{filled.tokens:,} tokens"
+    if filled.verified:
+        told += f" · {filled.correct / filled.verified:.1%} right"
+    if filled.failed:
+        told += f" · {filled.failed} failed"
+    return filled.made + filled.failed, told
+
+
+async def _fill(records: Iterable[Record], directory: PoolDirectory, how: _How, told: Told) -> Filled:
     choice = how.choice
     async with (
         open_session(
@@ -152,14 +179,14 @@ async def _fill(records: RecordFile, directory: PoolDirectory, how: _How, told: 
         return await filler.run(records)
 
 
-def _unique_ids(records: RecordFile) -> list[str]:
+def _unique_ids(records: Iterable[Record], source: str) -> list[str]:
     ids: dict[str, None] = {}
     for record in records:
         if record.id in ids:
-            raise ConfigError(f"{records.source}: the id {record.id!r} stands there twice; make ids unique")
+            raise ConfigError(f"{source}: the id {record.id!r} stands there twice; make ids unique")
         ids[record.id] = None
     if not ids:
-        raise ConfigError(f"{records.source} holds no problem")
+        raise ConfigError(f"{source} holds no problem")
     return list(ids)
 
 

@@ -1,0 +1,1 @@
+"""Comparing methods at equal compute: benchmarks, runs that share work, statistics, reports."""
