@@ -47,6 +47,7 @@ def accuracy_figure(
             for family, methods in _families(summary.methods).items():
                 points = [(cost(method), method) for method in methods]
                 known = [(value, method) for value, method in points if value is not None and value > 0]
+                known.sort(key=lambda point: point[0])
                 if known:
                     drawn += 1
                     _draw_family(axes, prefix + family, known, next(colours))
@@ -54,7 +55,7 @@ def accuracy_figure(
                 _draw_votes(axes, f"{prefix}self-consistency, k = 1, 2, 4 …", summary.pool)
         if not drawn:
             return None
-        axes.set_xscale("log")
+        _use_log_scale(axes)
         axes.set_xlabel(name)
         axes.set_ylabel("accuracy, %")
         axes.legend(frameon=False, fontsize=8.5, loc="best")
@@ -98,6 +99,16 @@ def training_figure(summaries: Sequence[EvalSummary]) -> str | None:
         for panel in panels:
             panel.set_xlabel("training step")
         return finish()
+
+
+def _use_log_scale(axes: Axes) -> None:
+    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+
+    axes.set_xscale("log")
+    # 1, 2 and 5 of each power of ten, as in 20k, 500k, 1M.
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _families(methods: Sequence[MethodSummary]) -> dict[str, list[MethodSummary]]:

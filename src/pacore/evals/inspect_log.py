@@ -135,9 +135,7 @@ def _sample(outcome: Outcome, record: Record, model: str) -> EvalSample:
         target=truth_text(record.truth),
         messages=[*messages, reply],
         output=output,
-        scores={
-            SCORER: Score(value=value, answer=answer, explanation=f"{outcome.verdict}: {outcome.reason}")
-        },
+        scores={SCORER: score},
         metadata={
             "status": outcome.status,
             "calls": outcome.calls,

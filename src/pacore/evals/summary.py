@@ -133,7 +133,7 @@ def _methods_of(settings: Mapping[str, Any]) -> dict[str, Schedule]:
     """The schedules by method; their names are left out, so that equal ones are equal."""
     found = {}
     for key, value in settings.items():
-        if key.startswith("method ") and "schedule" in value:
+        if key.startswith("method ") and value.get("schedule") is not None:
             schedule = msgspec.convert({**value["schedule"], "name": ""}, Schedule)
             found[key.removeprefix("method ")] = schedule
     return found

@@ -1,0 +1,289 @@
+"""Evaluations against known truth: what is reported is what the script does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pacore.data.filling import PoolDirectory, PoolFiller
+from pacore.data.pool import MessagePool
+from pacore.data.record import Record
+from pacore.data.truths import MathTruth
+from pacore.evals.directory import EvalDirectory, read_outcomes
+from pacore.evals.evaluation import Evaluation
+from pacore.evals.methods import Method, parse_methods
+from pacore.evals.statistics import pass_at_k
+from pacore.evals.summary import EvalSummary, summarize
+from pacore.sampling.sampler import Call, Sampler
+from pacore.sampling.scripted import Line, ScriptedSampler
+from pacore.seeds import derive_random
+from pacore.session import open_session
+from pacore.types import Usage
+from pacore.verifiers.math.verifier import MathVerifier
+from support.endpoint import MockEndpoint, Status
+
+RIGHT, WRONG = 7, 8
+RATES = (0.0, 0.2, 0.5, 0.9, 1.0)
+
+
+def records(number: int = len(RATES)) -> list[Record]:
+    return [
+        Record(
+            id=f"p{n}", messages=({"role": "user", "content": f"question {n}"},), truth=MathTruth(answer="7")
+        )
+        for n in range(number)
+    ]
+
+
+def scripted(synthesis: float = 0.3) -> ScriptedSampler:
+    """Problem n is answered rightly with probability RATES[n]; a synthesis with ``synthesis``, whatever it
+    reads.
+    """
+
+    def script(call: Call) -> Line:
+        chance = synthesis if call.references else RATES[int(call.problem_id[1:])]
+        right = derive_random("script", call.seed).random() < chance
+        said = f"\\boxed{{{RIGHT if right else WRONG}}}"
+        words = "As Reference 1 and ref 2 say: " if call.references else ""
+        return Line(content=words + said, usage=Usage(prompt_tokens=10, completion_tokens=100))
+
+    return ScriptedSampler(script)
+
+
+async def make_pool(path: Path, sampler: Sampler, size: int, seed: int = 0) -> None:
+    async with open_session(sampler) as session:
+        with PoolDirectory(path, {"seed": seed}, reasoning="dropped") as directory:
+            filler = PoolFiller(session, directory, size=size, verifier=MathVerifier(), seed=seed)
+            await filler.run(records())
+
+
+async def evaluate(
+    out: Path,
+    endpoint: Any,
+    methods: Sequence[Method],
+    *,
+    pool: Path | None = None,
+    runs: int = 1,
+    seed: int = 0,
+    todo: Sequence[Record] | None = None,
+    concurrency: int = 16,
+) -> int:
+    todo = records() if todo is None else todo
+    settings = {f"method {m.name}": {"schedule": m.schedule, "votes": m.votes} for m in methods}
+    async with open_session(endpoint, concurrency=concurrency) as session:
+        with EvalDirectory(out, {"seed": seed, **settings}, todo) as directory:
+            opened = MessagePool(pool) if pool is not None else None
+            evaluation = Evaluation(
+                session, directory, todo, methods, runs=runs, verifier=MathVerifier(), pool=opened, seed=seed
+            )
+            await evaluation.run()
+            if opened is not None:
+                opened.__exit__(None, None, None)
+    return evaluation.failed
+
+
+def by_name(summary: EvalSummary) -> dict[str, Any]:
+    return {method.name: method for method in summary.methods}
+
+
+def binomial_majority(chance: float, k: int) -> float:
+    """The chance that a vote of k between right and one wrong answer is right, a tie being half a chance."""
+    total = 0.0
+    for right in range(k + 1):
+        share = 1.0 if 2 * right > k else 0.5 if 2 * right == k else 0.0
+        total += share * math.comb(k, right) * chance**right * (1 - chance) ** (k - right)
+    return total
+
+
+@pytest.mark.slow
+async def test_figures_agree_with_closed_forms_over_many_repetitions(tmp_path: Path) -> None:
+    repetitions, size, k, width = 200, 16, 4, 4
+    methods = parse_methods(f"single,[{width}],self-consistency@{k}")
+    found: dict[str, list[float]] = {
+        "pass@1": [],
+        "se": [],
+        "pass@k": [],
+        "majority": [],
+        "ecr": [],
+        "of": [],
+    }
+    for number in range(repetitions):
+        sampler = scripted()
+        pool, out = tmp_path / f"pool{number}", tmp_path / f"eval{number}"
+        await make_pool(pool, sampler, size, seed=number)
+        await evaluate(out, sampler, methods, pool=pool, runs=2, seed=number)
+        summary = summarize(out)
+        named = by_name(summary)
+        assert summary.pool is not None
+        found["pass@1"].append(named["single"].accuracy.mean)
+        found["se"].append(named["single"].accuracy.se)
+        found["pass@k"].append(next(point.pass_at_k for point in summary.pool.curve if point.k == k))
+        found["majority"].append(named[f"self-consistency@{k}"].accuracy.mean)
+        emergent = named[f"[{width}]"].emergent
+        found["ecr"].append(emergent.value)
+        found["of"].append(emergent.of)
+    expected = {
+        "pass@1": np.mean(RATES),
+        "pass@k": np.mean([1 - (1 - rate) ** k for rate in RATES]),
+        "majority": np.mean([binomial_majority(rate, k) for rate in RATES]),
+        "ecr": 0.3,
+    }
+    for name, wanted in expected.items():
+        values = np.array(found[name])
+        error = values.std(ddof=1) / math.sqrt(repetitions)
+        assert abs(values.mean() - wanted) <= 3 * error, f"{name}: {values.mean()} for {wanted} ± {error}"
+    # Two runs a problem: the spread of the rates themselves, and of two draws around each.
+    within = sum(rate * (1 - rate) / 2 for rate in RATES) / len(RATES)
+    clustered = math.sqrt((np.var(RATES, ddof=1) + within) / len(RATES))
+    squares = np.array(found["se"]) ** 2
+    assert abs(squares.mean() - clustered**2) <= 3 * squares.std(ddof=1) / math.sqrt(repetitions)
+    # All four of four are wrong on the impossible problem always, on the others now and then.
+    wrong = 2 * sum((1 - rate) ** width for rate in RATES)
+    counts = np.array(found["of"])
+    assert abs(counts.mean() - wrong) <= 3 * counts.std(ddof=1) / math.sqrt(repetitions)
+
+
+async def test_tokens_are_those_of_all_trajectories(tmp_path: Path) -> None:
+    methods = parse_methods("single,[4],[8,2],self-consistency@4")
+    sampler = scripted()
+    await make_pool(tmp_path / "pool", sampler, 8)
+    await evaluate(tmp_path / "eval", sampler, methods, pool=tmp_path / "pool")
+    named = by_name(summarize(tmp_path / "eval"))
+    assert {name: method.tokens for name, method in named.items()} == {
+        "single": 100,
+        "[4]": 500,
+        "[8,2]": 1100,
+        "self-consistency@4": 400,
+    }
+    assert named["[4]"].cross_checks == 2
+    assert named["[4]"].matched.votes == 5
+    assert named["[8,2]"].matched.votes == 8
+    assert named["[8,2]"].matched.short
+    assert named["self-consistency@4"].calls == 4
+
+
+async def test_first_rounds_are_drawn_and_later_ones_shared(tmp_path: Path) -> None:
+    sampler = scripted()
+    await make_pool(tmp_path / "pool", sampler, 8)
+    made = len(sampler.calls)
+    await evaluate(tmp_path / "eval", sampler, parse_methods("[8,4],[8,2]"), pool=tmp_path / "pool")
+    # [8, 2] reads what [8, 4] reads: its second round is two of those four.
+    assert len(sampler.calls) - made == len(RATES) * (4 + 1 + 1)
+    assert all(call.round > 1 for call in sampler.calls[made:])
+
+
+async def test_each_run_draws_anew(tmp_path: Path) -> None:
+    sampler = scripted()
+    await make_pool(tmp_path / "pool", sampler, 16)
+    made = len(sampler.calls)
+    await evaluate(tmp_path / "eval", sampler, parse_methods("[4]"), pool=tmp_path / "pool", runs=3)
+    prompts = {(call.problem_id, call.prompt.encoded) for call in sampler.calls[made:]}
+    seeds = {call.seed for call in sampler.calls[made:]}
+    assert len(seeds) == 3 * len(RATES)
+    assert len(prompts) > 2 * len(RATES) - 3
+
+
+async def test_running_again_makes_only_what_is_missing(tmp_path: Path) -> None:
+    sampler = scripted()
+    await evaluate(tmp_path, sampler, parse_methods("[2]"))
+    first = len(sampler.calls)
+    assert first == len(RATES) * 3
+    await evaluate(tmp_path, sampler, parse_methods("[2]"))
+    assert len(sampler.calls) == first
+    # The same first round once more, a final call of its own.
+    await evaluate(tmp_path, sampler, parse_methods("[2],[2,1]"))
+    assert len(sampler.calls) - first == len(RATES) * 1
+    await evaluate(tmp_path, sampler, parse_methods("[2],[2,1]"), runs=2)
+    assert len(list(read_outcomes(tmp_path))) == len(RATES) * 2 * 2
+
+
+async def test_interrupted_anywhere_it_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
+    class StoppedError(Exception):
+        pass
+
+    methods = parse_methods("[4],[2,2],single")
+    await evaluate(tmp_path / "whole", scripted(), methods, runs=2)
+    calls = 0
+
+    def fails_after(limit: int) -> ScriptedSampler:
+        inner = scripted()
+
+        async def script(call: Call) -> Line:
+            nonlocal calls
+            calls += 1
+            if len(sampler.calls) > limit:
+                raise StoppedError
+            trajectory = await inner.sample(call, _Deaf())
+            return Line(content=trajectory.content, usage=trajectory.usage)
+
+        sampler = ScriptedSampler(script)
+        return sampler
+
+    for limit in (1, 7, 20, 33):
+        with pytest.raises(StoppedError):
+            await evaluate(tmp_path / "cut", fails_after(limit), methods, runs=2)
+    await evaluate(tmp_path / "cut", scripted(), methods, runs=2)
+
+    def lines(name: str) -> list[tuple[Any, ...]]:
+        return sorted(
+            (o.method, o.problem, o.run, o.reward, o.ttc_tokens, o.answer, o.synthesis)
+            for o in read_outcomes(tmp_path / name)
+        )
+
+    assert lines("cut") == lines("whole")
+
+
+class _Deaf:
+    def started(self) -> None: ...
+
+    def text(self, content: str, reasoning: str) -> None: ...
+
+    def retrying(self, attempt: int, reason: str, wait_s: float, generated_tokens: int) -> None: ...
+
+
+async def test_failed_calls_leave_no_result_and_are_made_again(
+    upstream: MockEndpoint, tmp_path: Path
+) -> None:
+    upstream.behaviour = lambda body: Status(400, {"error": {"message": "no"}})
+    failed = await evaluate(tmp_path, upstream.endpoint(), parse_methods("[2]"))
+    assert failed == len(RATES)
+    assert not list(read_outcomes(tmp_path))
+    assert await evaluate(tmp_path, scripted(), parse_methods("[2]")) == 0
+    assert len(list(read_outcomes(tmp_path))) == len(RATES)
+
+
+async def test_a_method_that_comes_to_no_answer_is_wrong_not_missing(tmp_path: Path) -> None:
+    cut = ScriptedSampler(lambda call: Line(content="half", finish_reason="length"))
+    assert await evaluate(tmp_path, cut, parse_methods("[2]")) == 0
+    outcomes = list(read_outcomes(tmp_path))
+    assert {outcome.status for outcome in outcomes} == {"failed"}
+    assert {outcome.verdict for outcome in outcomes} == {"incorrect"}
+    summary = by_name(summarize(tmp_path))["[2]"]
+    assert (summary.failed, summary.truncated) == (1.0, 1.0)
+
+
+async def test_harm_is_told(tmp_path: Path) -> None:
+    def script(call: Call) -> str:
+        return f"\\boxed{{{WRONG if call.references else RIGHT}}}"
+
+    await evaluate(tmp_path, ScriptedSampler(script), parse_methods("[4]"))
+    found = by_name(summarize(tmp_path))["[4]"]
+    assert (found.accuracy.mean, found.harm.value, found.emergent) == (0.0, 1.0, None)
+
+
+async def test_what_a_pool_passes_is_unbiased(tmp_path: Path) -> None:
+    sampler = scripted()
+    await make_pool(tmp_path / "pool", sampler, 32)
+    await evaluate(tmp_path / "eval", sampler, parse_methods("self-consistency@8"), pool=tmp_path / "pool")
+    summary = summarize(tmp_path / "eval")
+    assert summary.pool is not None
+    with MessagePool(tmp_path / "pool") as pool:
+        right = [sum(r.verdict == "correct" for r in pool.rulings(f"p{n}").values()) for n in range(5)]
+    for point in summary.pool.curve:
+        assert point.pass_at_k == pytest.approx(np.mean([pass_at_k(32, count, point.k) for count in right]))
+    assert [point.k for point in summary.pool.curve] == [1, 2, 4, 8, 16]
