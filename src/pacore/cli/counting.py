@@ -15,9 +15,11 @@ _LINE_EVERY_S = 10.0
 
 
 class CountDisplay:
-    """Shows how many of ``total`` things called ``noun`` are done."""
+    """Shows how many of ``total`` things called ``noun`` are done; ``None``: of how many is not known."""
 
-    def __init__(self, noun: str, *, total: int, quiet: bool = False, console: Console | None = None) -> None:
+    def __init__(
+        self, noun: str, *, total: int | None, quiet: bool = False, console: Console | None = None
+    ) -> None:
         self._console = console or Console(stderr=True, highlight=False)
         self._quiet = quiet
         self._noun = noun
@@ -48,8 +50,9 @@ class CountDisplay:
     def show(self, done: int, told: str = "") -> None:
         """Show how far it is, with a few more words, and how long the rest may take."""
         now = time.monotonic()
-        told += time_left(now - self._begun, done, self._total - done)
+        if self._total is not None:
+            told += time_left(now - self._begun, done, self._total - done)
         self._progress.update(self._task, completed=done, told=told)
         if not self._quiet and not self._console.is_terminal and now - self._last > _LINE_EVERY_S:
             self._last = now
-            say(f"{done}/{self._total} {self._noun} · {told}")
+            say(f"{done}{'' if self._total is None else f'/{self._total}'} {self._noun} · {told}")

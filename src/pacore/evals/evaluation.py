@@ -15,7 +15,6 @@ from pacore.coordination.loop import coordinate
 from pacore.coordination.rounds import RunContext
 from pacore.data.pool import MessagePool
 from pacore.data.record import Record
-from pacore.evals.calls import SharingSampler
 from pacore.evals.directory import EvalDirectory
 from pacore.evals.methods import Method
 from pacore.evals.outcome import Outcome, Synthesis, costs, cross_checks, majority_reward
@@ -25,6 +24,7 @@ from pacore.sampling.pool import PoolSampler
 from pacore.sampling.sampler import Sampler
 from pacore.seeds import derive_seed
 from pacore.session import DEFAULT, Session
+from pacore.traces.sharing import SharingSampler
 from pacore.types import CompactMessage, Problem, Result, SamplingParams, Trajectory
 from pacore.verifiers.cache import CachedVerifier
 from pacore.verifiers.math.equivalence import MathEquivalence
