@@ -24,13 +24,18 @@ _LINK = re.compile(r"https?://|www\.[a-z0-9-]+\.|\]\(\s*\w+:|<a\s", re.IGNORECAS
 _PART = re.compile(
     r"(?:^|\n|\s)\(?(?:part\s+)?(?P<mark>[a-h]|[1-9]|i{1,3}|iv|v)\s?[).:]\s+(?=\S)", re.IGNORECASE
 )
+_ASKS = re.compile(
+    r"\?|\b(?:find|determine|compute|calculate|evaluate|prove|show|how many|what|solve|give|write|which)\b",
+    re.IGNORECASE,
+)
 _PARTS_IN_ORDER = (("a", "b"), ("1", "2"), ("i", "ii"))
 _ASKED_AGAIN = re.compile(
     r"\?[^?]*\b(?:also|moreover|furthermore|in addition|what is|find|determine)\b[^?]*\?", re.IGNORECASE
 )
 _PROVE = re.compile(
-    r"(?:^|[.!?:;]\s+|\n\s*|\bthen\s+|\band\s+|\))\s*(?:prove|show|verify|explain|describe|discuss|justify|demonstrate|"
-    r"sketch|draw|construct an? example|give an? example)\b|证明",
+    r"(?:^|[.!?:;]\s+|\n\s*|\bthen\s+|\band\s+|\))\s*"
+    r"(?:prove|show(?! your)|verify|explain|describe|discuss|justify|demonstrate|"
+    r"(?:sketch|draw) the graph|construct an? example|give an? example)\b|证明",
     re.IGNORECASE,
 )
 _SEVERAL = re.compile(r"\\text\{\s*(?:and|or)\s*\}|\b(?:and|or)\b|;|(?:\\boxed.*){2}|和|或", re.IGNORECASE)
@@ -52,12 +57,19 @@ def has_link(record: Record) -> str | None:
 
 
 def has_parts(record: Record) -> str | None:
-    """Questions (a) and (b), 1. and 2., or one question after another."""
-    marks = [match["mark"].lower() for match in _PART.finditer(record.question)]
+    """Questions (a) and (b), 1. and 2., or one question after another. Numbered conditions are no parts."""
+    text = record.question
+    found = list(_PART.finditer(text))
+    ends = [*(match.start() for match in found), len(text)][1:]
+    asking = [
+        match["mark"].lower()
+        for match, end in zip(found, ends, strict=True)
+        if _ASKS.search(text[match.end() : end])
+    ]
     for first, second in _PARTS_IN_ORDER:
-        if first in marks and second in marks[marks.index(first) :]:
+        if first in asking and second in asking[asking.index(first) :]:
             return f"parts {first} and {second}"
-    return _shown(_ASKED_AGAIN, record.question)
+    return _shown(_ASKED_AGAIN, text)
 
 
 def has_several_answers(record: Record) -> str | None:
