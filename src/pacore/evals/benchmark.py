@@ -81,7 +81,8 @@ class Benchmark(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One benchmark. ``hub`` is where its data can be had; nothing of it is shipped.
 
     ``runs`` are independent runs a problem, as in the paper; ``protocol`` is the judge's, where rules do not
-    verify. ``axis`` in the columns makes the report show a mean over axes as well.
+    verify; ``sampling`` holds where a command asks for nothing else. ``axis`` in the columns makes the report
+    show a mean over axes as well.
     """
 
     name: str
@@ -96,6 +97,15 @@ class Benchmark(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     keep: tuple[Keep, ...] = ()
     protocol: str | None = None
     sampling: SamplingParams | None = None
+
+    def sampled(self, asked: SamplingParams) -> SamplingParams:
+        """How it samples: as asked, and where that is silent (at its default) as the benchmark says."""
+        if self.sampling is None:
+            return asked
+        default = SamplingParams()
+        said = {name: getattr(asked, name) for name in asked.__struct_fields__}
+        changed = {name: value for name, value in said.items() if value != getattr(default, name)}
+        return msgspec.structs.replace(self.sampling, **changed)
 
     def source(self, path: str | None) -> str:
         """Where the rows come from. Raises ConfigError where neither a path nor a hub is known."""

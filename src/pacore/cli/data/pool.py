@@ -76,9 +76,11 @@ def pool(
         gguf=gguf,
         offline=offline,
     )
+    described = None if benchmark is None else load_benchmark(benchmark)
+    sampling = options.sampling_of(temperature, top_p, max_tokens)
     how = _How(
         choice=choice,
-        sampling=options.sampling_of(temperature, top_p, max_tokens),
+        sampling=sampling if described is None else described.sampled(sampling),
         seed=seed,
         size=size,
         judge=verifying.choose_judge(
@@ -91,8 +93,8 @@ def pool(
         concurrency=concurrency,
     )
     records: Iterable[Record] = files.open_records(problems, dialect, skip_bad)
-    if benchmark is not None:
-        records = list(load_benchmark(benchmark).records(problems))
+    if described is not None:
+        records = list(described.records(problems))
     # The whole file is read before anything is spent.
     ids = _unique_ids(records, problems)
     raise typer.Exit(_filled(records, ids, out, reasoning, how, quiet=quiet))

@@ -100,7 +100,7 @@ def run(
         runs=runs or described.runs,
         limit=limit,
         pool=pool,
-        sampling=options.sampling_of(temperature, top_p, max_tokens),
+        sampling=described.sampled(options.sampling_of(temperature, top_p, max_tokens)),
         seed=seed,
         judge=verifying.choose_judge(
             choice.config,
