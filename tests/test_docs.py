@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import shlex
@@ -11,11 +12,14 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pacore.config import load_config
 from pacore.coordination.schedules import PRESETS, parse_schedule
+from pacore.data.recipe import load_recipe
+from pacore.evals.benchmark import load_benchmark
 from support.command import pacore
 from support.endpoint import Answer, MockEndpoint
 
@@ -37,12 +41,28 @@ def all_blocks(language: str) -> list[tuple[str, str]]:
     ]
 
 
+# In the shape of the real file, which is not shipped.
+STAND_IN = "".join(
+    json.dumps({"problem_idx": n, "problem": f"What is {n} + 20?", "answer": str(n + 20)}) + "\n"
+    for n in (3, 4)
+)
+
+
+def answer(body: dict[str, Any]) -> Answer:
+    """A judge that passes everything, and a model that is right now and then."""
+    if "response_format" in body:
+        return Answer('{"reasoning": "", "usable": "yes"}')
+    return Answer(f"From {body['seed']}: \\boxed{{{24 if body['seed'] % 4 == 0 else 25}}}")
+
+
 @pytest.fixture
 async def served(upstream: MockEndpoint, tmp_path: Path) -> MockEndpoint:
     upstream.models = {"data": [{"id": "my-model"}]}
-    upstream.behaviour = lambda body: Answer(f"From {body['seed']}: \\boxed{{24}}")
-    for name in ("problems.jsonl", "cases.jsonl"):
-        shutil.copy(ROOT / "examples" / name, tmp_path)
+    upstream.behaviour = answer
+    for path in (ROOT / "examples").iterdir():
+        if path.suffix in (".jsonl", ".toml"):
+            shutil.copy(path, tmp_path)
+    (tmp_path / "hmmt_feb_2025.jsonl").write_text(STAND_IN)
     return upstream
 
 
@@ -94,6 +114,12 @@ TABLES = all_blocks("toml")
 def test_every_configuration_is_valid(text: str, tmp_path: Path) -> None:
     path = tmp_path / "pacore.toml"
     path.write_text(text)
+    if "[[step]]" in text:
+        assert load_recipe(path).step
+        return
+    if text.startswith("title"):
+        assert load_benchmark(str(path)).title
+        return
     config = load_config(path)
     for name in config.schedules:
         parse_schedule(name, config.schedules)
