@@ -66,7 +66,15 @@ async def served(upstream: MockEndpoint, tmp_path: Path) -> MockEndpoint:
     return upstream
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+# Their commands run whole evaluations, if small ones.
+LONG = ("data.md", "evaluation.md")
+MARKED = [
+    pytest.param(path, marks=pytest.mark.slow if path.name in LONG else (), id=path.name)
+    for path in DOCUMENTS
+]
+
+
+@pytest.mark.parametrize("document", MARKED)
 async def test_every_command_works(document: Path, served: MockEndpoint, tmp_path: Path) -> None:
     lines = [line.strip() for block in blocks(document, "sh") for line in block.splitlines() if line.strip()]
     for line in lines:

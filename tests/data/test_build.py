@@ -251,6 +251,7 @@ async def test_killed_anywhere_a_build_ends_as_an_undisturbed_one(
     assert all(0 < record.extra["synthesis_accuracy"] < 1 and len(record.pool) == 8 for record in records)
 
 
+@pytest.mark.slow
 async def test_each_step_is_a_command_of_its_own(upstream: MockEndpoint, folder: Path) -> None:
     upstream.behaviour = behaviour
     write_settings(folder, upstream.url)

@@ -114,6 +114,7 @@ def test_a_report_at_full_size_fits_into_little_memory(tmp_path: Path) -> None:
     assert int(told[1]) < 500, "MiB"
 
 
+@pytest.mark.slow
 async def test_the_commands_report_and_list(tmp_path: Path) -> None:
     found = write_evaluation(tmp_path / "eval", problems=8)
     outcome = await pacore("eval", "report", str(found), "--out", "report", cwd=tmp_path)

@@ -7,7 +7,7 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 import typer
@@ -32,29 +32,41 @@ from pacore.version import __version__
 EXIT_INCOMPLETE = 2
 
 
+Name: TypeAlias = Annotated[
+    str, typer.Argument(metavar="BENCHMARK", help="A name, a .toml, or a file of problems.")
+]
+Out: TypeAlias = Annotated[Path, typer.Option(metavar="DIR", help="Results; goes on where it stopped.")]
+Data: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="FILE", help="The benchmark's data; else its hub is asked.")
+]
+PoolPath: TypeAlias = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Draw first rounds from this pool (pacore data pool).")
+]
+Methods: TypeAlias = Annotated[
+    str, typer.Option(metavar="LIST", help="Schedules and votes, as in low,[2,2],self-consistency@16.")
+]
+Runs: TypeAlias = Annotated[
+    int | None, typer.Option(min=1, help="Independent runs a problem; the benchmark's own by default.")
+]
+Limit: TypeAlias = Annotated[int | None, typer.Option(min=1, help="Only the first so many problems.")]
+Label: TypeAlias = Annotated[
+    str, typer.Option(help="What the report calls the model; its own name by default.")
+]
+StepNumber: TypeAlias = Annotated[
+    int | None, typer.Option(help="Of training, where this measures a checkpoint.")
+]
+
+
 def run(
-    benchmark: Annotated[
-        str,
-        typer.Argument(metavar="BENCHMARK", help="A name, a .toml, or a file of problems."),
-    ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Results; goes on where it stopped.")],
-    data: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The benchmark's data; else its hub is asked.")
-    ] = None,
-    pool: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Draw first rounds from this pool (pacore data pool).")
-    ] = None,
-    methods: Annotated[
-        str, typer.Option(metavar="LIST", help="Schedules and votes, as in low,[2,2],self-consistency@16.")
-    ] = "single,low",
-    runs: Annotated[
-        int | None, typer.Option(min=1, help="Independent runs a problem; the benchmark's own by default.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many problems.")] = None,
-    label: Annotated[
-        str, typer.Option(help="What the report calls the model; its own name by default.")
-    ] = "",
-    step: Annotated[int | None, typer.Option(help="Of training, where this measures a checkpoint.")] = None,
+    benchmark: Name,
+    out: Out,
+    data: Data = None,
+    pool: PoolPath = None,
+    methods: Methods = "single,low",
+    runs: Runs = None,
+    limit: Limit = None,
+    label: Label = "",
+    step: StepNumber = None,
     base_url: options.BaseUrl = None,
     model: options.Model = None,
     api_key_env: options.ApiKeyEnv = None,
