@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from pacore.data.steps.arithmetic import OPERATIONS, PRIME, make_arithmetic
 from pacore.data.steps.checker_choice import CheckerChoice, choose_checker
 from pacore.data.steps.codetests import TestGeneration
 from pacore.data.steps.concurrent import in_order
+from pacore.data.steps.resuming import ResumedStep
 from pacore.data.steps.step import Fallen
 from pacore.data.steps.validity import ValidityJudge
 from pacore.data.truths import IntegerTruth, MathTruth, ProgramTruth, Truth
@@ -47,6 +48,33 @@ def a_record(identity: str = "r", truth: Truth | None = None, **fields: Any) -> 
 
 async def collected(outcomes: AsyncIterator[Outcome]) -> list[Outcome]:
     return [outcome async for outcome in outcomes]
+
+
+def test_a_step_goes_on_after_what_its_journal_holds(tmp_path: Path) -> None:
+    taken: list[str] = []
+
+    def step(records: Iterable[Record]) -> Iterator[Outcome]:
+        for record in records:
+            if len(taken) in (3, 5):
+                taken.append("stop")
+                raise KeyboardInterrupt
+            taken.append(record.id)
+            yield Fallen(id=record.id, reason="no") if record.id == "r1" else record
+
+    records = [a_record(f"r{n}", extra={"n": n}) for n in range(6)]
+    journal = tmp_path / "outcomes.jsonl"
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            list(ResumedStep(step, journal, "a")(records))
+    journal.write_bytes(journal.read_bytes()[:-5])
+    outcomes = list(ResumedStep(step, journal, "a")(records))
+    assert outcomes == [
+        Fallen(id="r1", reason="no") if n == 1 else record for n, record in enumerate(records)
+    ]
+    # The line that was torn is made again, and nothing else.
+    assert taken == ["r0", "r1", "r2", "stop", "r3", "stop", "r3", "r4", "r5"]
+    assert list(ResumedStep(step, journal, "b")(records)) == outcomes
+    assert taken[-6:] == [f"r{n}" for n in range(6)]
 
 
 def test_arithmetic_is_exact_within_bounds_and_without_repetition() -> None:

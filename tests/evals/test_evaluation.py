@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +28,8 @@ from pacore.seeds import derive_random
 from pacore.session import open_session
 from pacore.types import Usage
 from pacore.verifiers.math.verifier import MathVerifier
-from support.endpoint import MockEndpoint, Status
+from support.command import pacore, start
+from support.endpoint import Answer, MockEndpoint, Status
 
 RIGHT, WRONG = 7, 8
 RATES = (0.0, 0.2, 0.5, 0.9, 1.0)
@@ -236,6 +240,46 @@ async def test_interrupted_anywhere_it_ends_as_if_it_had_not_been(tmp_path: Path
         )
 
     assert lines("cut") == lines("whole")
+
+
+def by_question(body: dict[str, Any]) -> Answer:
+    right = body["seed"] % 3 == 0
+    return Answer(f"\\boxed{{{RIGHT if right else WRONG}}}", usage=None)
+
+
+@pytest.mark.slow
+async def test_a_killed_command_goes_on_and_repeats_no_finished_call(
+    upstream: MockEndpoint, tmp_path: Path
+) -> None:
+    upstream.behaviour = by_question
+    rows = [{"id": f"p{n}", "question": f"question {n}", "ground_truth": "7"} for n in range(12)]
+    (tmp_path / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def command(out: str) -> tuple[str, ...]:
+        return (
+            *("eval", "run", "problems.jsonl", "--methods", "[4],[4,2],single,best-of-n", "--runs", "2"),
+            *("--out", out, "--concurrency", "4", "--base-url", upstream.url, "--model", "mock", "--quiet"),
+        )
+
+    whole = await pacore(*command("whole"), cwd=tmp_path)
+    assert whole.status == 0, whole.err
+    needed = len(upstream.requests)
+    for killed_after in (40, 150, 400):
+        process = await start(*command("killed"), cwd=tmp_path)
+        await upstream.wait_for_requests(needed + killed_after)
+        os.kill(process.pid, signal.SIGKILL)
+        await process.communicate()
+    killed = await pacore(*command("killed"), cwd=tmp_path)
+    assert (killed.status, killed.out) == (0, whole.out)
+    assert len(upstream.requests) - needed <= needed + 3 * 4
+
+    def lines(name: str) -> list[tuple[Any, ...]]:
+        return sorted(
+            (o.method, o.problem, o.run, o.reward, o.answer, o.synthesis)
+            for o in read_outcomes(tmp_path / name)
+        )
+
+    assert lines("killed") == lines("whole")
 
 
 class _Deaf:

@@ -40,6 +40,7 @@ def test_a_report_has_every_table_and_figure(tmp_path: Path) -> None:
         assert len(cells) == 1, table
 
 
+@pytest.mark.slow
 def test_the_same_evaluation_gives_the_same_report(tmp_path: Path) -> None:
     found = write_evaluation(tmp_path / "eval")
     for name in ("one", "other"):
@@ -48,6 +49,7 @@ def test_the_same_evaluation_gives_the_same_report(tmp_path: Path) -> None:
         assert path.read_bytes() == (tmp_path / "other" / path.name).read_bytes(), path.name
 
 
+@pytest.mark.slow
 def test_several_evaluations_make_the_tables_of_the_paper(tmp_path: Path) -> None:
     paths = [
         write_evaluation(tmp_path / f"{label}-{name}", label=label, benchmark=name)
@@ -60,6 +62,7 @@ def test_several_evaluations_make_the_tables_of_the_paper(tmp_path: Path) -> Non
     assert re.search(r"^\| trained \| high \| [\d.]+ \(37\.0\) \| [\d.]+ \(37\.0\) \|$", text, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_steps_of_training_make_a_figure_over_training(tmp_path: Path) -> None:
     paths = [write_evaluation(tmp_path / f"{step}", step=step, problems=20) for step in (0, 50, 100)]
     write_report([summarize(path) for path in paths], tmp_path / "report")

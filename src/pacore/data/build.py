@@ -70,7 +70,9 @@ def build_corpus(
             name = f"{number:02d}-{step_name(config)}"
             fingerprint = short_hash(f"{fingerprint}{recipe.seed}".encode() + _step_identity(config, recipe))
             folder = out / name
-            place = msgspec.structs.replace(workplace(folder), seed=recipe.seed, pool=pool)
+            place = msgspec.structs.replace(
+                workplace(folder), seed=recipe.seed, pool=pool, fingerprint=fingerprint
+            )
             target = _Target(stem=out / name, fingerprint=fingerprint, total=counts[-1].left)
             counts.append(_take_step(config, place, RecordFile(current), target, told))
             current = out / f"{name}.jsonl"
@@ -219,6 +221,7 @@ def _take_step(
     )
     counts = msgspec.structs.replace(counts, fingerprint=target.fingerprint)
     write_whole(marker, msgspec.json.encode(counts))
+    (place.folder / "outcomes.jsonl").unlink(missing_ok=True)
     if not any(place.folder.iterdir()):
         place.folder.rmdir()
     return counts

@@ -30,8 +30,9 @@ from pacore.data.record import Record
 from pacore.data.steps.accuracy import MessageAccuracyFilter, SynthesisAccuracyFilter
 from pacore.data.steps.checker_choice import CheckerChoice
 from pacore.data.steps.codetests import TestGeneration
+from pacore.data.steps.resuming import ResumedStep
 from pacore.data.steps.rules import RuleFilter
-from pacore.data.steps.step import Fallen
+from pacore.data.steps.step import Fallen, Step
 from pacore.data.steps.validity import ValidityJudge
 from pacore.errors import ConfigError
 from pacore.sampling.bundled_model import Report
@@ -55,7 +56,8 @@ AnyStep: TypeAlias = Callable[[Iterable[Record]], Iterable[Record | Fallen] | As
 
 class Workplace(Struct, frozen=True, kw_only=True):
     """Where a step works and with what: ``folder`` keeps what lets it go on, ``base`` is where its paths are
-    seen from, ``pool`` is the pool that an earlier step made.
+    seen from, ``pool`` is the pool that an earlier step made. ``fingerprint`` is of all that a step is given;
+    without one, a step that keeps no calls begins anew.
     """
 
     config: Config
@@ -68,6 +70,7 @@ class Workplace(Struct, frozen=True, kw_only=True):
     allow_unsafe: bool = False
     headers: Path | None = None
     pool: Path | None = None
+    fingerprint: str = ""
     report: Report = print
 
 
@@ -80,7 +83,9 @@ async def open_step(config: StepConfig, place: Workplace) -> AsyncIterator[AnySt
         elif isinstance(config, Rules):
             yield RuleFilter(without=config.without, least_tests=config.least_tests)
         elif isinstance(config, (CodeTests, Checker)):
-            yield _sandboxed(config, place, stack)
+            step = _sandboxed(config, place, stack)
+            journal = place.folder / "outcomes.jsonl"
+            yield ResumedStep(step, journal, place.fingerprint) if place.fingerprint else step
         elif isinstance(config, Validity):
             yield await _validity(config, place, stack)
         elif isinstance(config, Pool):
@@ -110,7 +115,7 @@ def _numeric(config: Deduplicate | Decontaminate, place: Workplace) -> AnyStep:
     return Decontamination(benchmarks, processes=place.processes)
 
 
-def _sandboxed(config: CodeTests | Checker, place: Workplace, stack: contextlib.AsyncExitStack) -> AnyStep:
+def _sandboxed(config: CodeTests | Checker, place: Workplace, stack: contextlib.AsyncExitStack) -> Step:
     sandbox = find_sandbox(allow_unsafe=place.allow_unsafe)
     if isinstance(config, Checker):
         return CheckerChoice(sandbox)

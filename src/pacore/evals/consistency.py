@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
+from pacore.config import Prices
 from pacore.evals.statistics import Estimate, Scores, estimate, majority_at_k, pass_at_k
 from pacore.evals.votes import NO_ANSWER, PoolVotes
 from pacore.seeds import derive_seed
@@ -78,6 +81,14 @@ class PooledVotes:
         """Unbiased pass@k, averaged over problems."""
         counts = [(len(found.rewards), sum(r >= 1.0 for r in found.rewards)) for found in self.known]
         return float(np.mean([pass_at_k(total, correct, k) for total, correct in counts]))
+
+    def usd(self, k: int, settings: Mapping[str, Any]) -> float | None:
+        """Dollars a problem of k trajectories, where the evaluation knows prices."""
+        if not (known := settings.get("prices")):
+            return None
+        prices = msgspec.convert(known, Prices)
+        prompts = float(np.mean([np.mean(found.prompt_tokens) for found in self.known]))
+        return k * (prompts * prices.prompt + self.tokens * prices.completion) / 1e6
 
     def summary(self) -> PoolSummary:
         """The pool by itself, and the curve over k = 1, 2, 4 … to half of it."""

@@ -109,7 +109,10 @@ def summarize(path: Path, *, seed: int = 0) -> EvalSummary:
     ]
     scores = {name: _scores(columns[name], place) for name in columns}
     if pool is not None:
-        methods += [_vote_method(name, k, pool, scores, seed) for name, k in _votes_of(settings).items()]
+        methods += [
+            msgspec.structs.replace(_vote_method(name, k, pool, scores, seed), usd=pool.usd(k, settings))
+            for name, k in _votes_of(settings).items()
+        ]
     if not methods:
         raise JournalError(f"{path} holds no result yet; run `pacore eval run` with it first")
     single = next((scores[name] for name in named if named[name] == Schedule() and name in scores), None)

@@ -24,7 +24,7 @@ from pacore.evals.directory import EvalDirectory, read_outcomes
 from pacore.evals.evaluation import Evaluation
 from pacore.evals.methods import Method, parse_methods
 from pacore.evals.outcome import Outcome
-from pacore.session import open_session
+from pacore.session import DEFAULT, open_session
 from pacore.traces.directory import short_hash
 from pacore.types import SamplingParams
 from pacore.version import __version__
@@ -279,7 +279,8 @@ async def _evaluate(
         ) as session,
         verifying.open_verifier(choice.config, plan.judge, **plan.verifying) as verifier,
     ):
-        directory.work.begin({"models": session.models})
+        prices = session.samplers[DEFAULT].capabilities.prices
+        directory.work.begin({"models": session.models, "prices": prices})
         evaluation = Evaluation(
             session,
             directory,
