@@ -41,6 +41,7 @@ class Host:
 
     folder: Path
     secret: Path
+    abstract: str
     port: int
     victim: subprocess.Popen[bytes]
 
@@ -51,7 +52,11 @@ class Host:
 
     def armed(self, name: str) -> str:
         """The attack of that name, aimed at this host."""
-        return ATTACKS[name].replace("@HOST@", str(self.folder)).replace("@SECRET@", str(self.secret))
+        places = {"@HOST@": str(self.folder), "@SECRET@": str(self.secret), "verify_abs": self.abstract}
+        program = ATTACKS[name]
+        for mark, place in places.items():
+            program = program.replace(mark, place)
+        return program
 
 
 @contextmanager
@@ -61,10 +66,12 @@ def host() -> Iterator[Host]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="attacked-")))
         folder.chmod(0o755)
         (folder / "answers").mkdir()
+        # Of its own, as several hosts may be attacked at once.
+        abstract = folder.name
         for name in ("answers/1.ans", "notes.md", "secret"):
             (folder / name).write_text("kept")
         tcp = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        for address in (str(folder / "host.sock"), "\0verify_abs"):
+        for address in (str(folder / "host.sock"), f"\0{abstract}"):
             listener = stack.enter_context(socket.socket(socket.AF_UNIX))
             listener.bind(address)
             listener.listen()
@@ -72,7 +79,7 @@ def host() -> Iterator[Host]:
         victim = subprocess.Popen(["/bin/sleep", "600"])
         os.environ["SECRET_TOKEN"] = "kept"
         try:
-            yield Host(folder, folder / "secret", tcp.getsockname()[1], victim)
+            yield Host(folder, folder / "secret", abstract, tcp.getsockname()[1], victim)
         finally:
             del os.environ["SECRET_TOKEN"]
             victim.kill()
