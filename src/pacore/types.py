@@ -230,7 +230,8 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """What a verifier found. ``unverifiable`` is neither right nor wrong: callers decide, reports count it.
 
     ``reward`` is in [0, 1], and 0 where nothing could be verified; ``reason`` is a stable code with
-    details after a colon; ``evidence`` is what a reader needs to see it; ``ms`` the time it took.
+    details after a colon; ``evidence`` is what a reader needs to see it; ``ms`` the time it took. With
+    ``transient`` it could not be verified just now (a judge that is down, no sandbox): ask again.
     """
 
     verdict: Literal["correct", "incorrect", "unverifiable"]
@@ -238,6 +239,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     reason: str = ""
     evidence: dict[str, Any] = {}
     ms: float = 0.0
+    transient: bool = False
 
 
 class Result(Struct, frozen=True, kw_only=True):

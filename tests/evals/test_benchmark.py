@@ -137,6 +137,9 @@ def test_a_description_of_ones_own_is_read_and_checked(tmp_path: Path) -> None:
         ('title = "M"\nprompt = "{x}"', "question"),
         ("title = ", "not TOML"),
         ('prompt = "math"', "title"),
+        ('title = "M"\nprompt = "no place"', "nothing would be asked"),
+        ('title = "M"\nprompt = "{question.x}"', "only the place"),
+        ('title = "M"\nname = "../../x"', "letters, digits"),
     ]:
         path.write_text(text)
         with pytest.raises(ConfigError, match=wrong):

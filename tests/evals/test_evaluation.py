@@ -10,26 +10,30 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
+from pacore.config import Budget
 from pacore.data.filling import PoolDirectory, PoolFiller
 from pacore.data.pool import MessagePool
 from pacore.data.record import Record
-from pacore.data.truths import MathTruth
+from pacore.data.truths import MathTruth, ProgramTruth
+from pacore.errors import CallRejectedError, ContextOverflowError, JournalError
 from pacore.evals.directory import EvalDirectory, read_outcomes
 from pacore.evals.evaluation import Evaluation
 from pacore.evals.methods import Method, parse_methods
 from pacore.evals.statistics import pass_at_k
 from pacore.evals.summary import EvalSummary, summarize
-from pacore.sampling.sampler import Call, Sampler
+from pacore.sampling.sampler import Call, Sampler, Unwatched
 from pacore.sampling.scripted import Line, ScriptedSampler
 from pacore.seeds import derive_random
 from pacore.session import open_session
-from pacore.types import Usage
+from pacore.types import Problem, Usage, Verdict
 from pacore.verifiers.math.verifier import MathVerifier
+from pacore.verifiers.verifier import Verifier
 from support.command import pacore, start
-from support.endpoint import Answer, MockEndpoint, Status
+from support.endpoint import Answer, MockEndpoint
 
 RIGHT, WRONG = 7, 8
 RATES = (0.0, 0.2, 0.5, 0.9, 1.0)
@@ -59,11 +63,13 @@ def scripted(synthesis: float = 0.3) -> ScriptedSampler:
     return ScriptedSampler(script)
 
 
-async def make_pool(path: Path, sampler: Sampler, size: int, seed: int = 0) -> None:
+async def make_pool(
+    path: Path, sampler: Sampler, size: int, seed: int = 0, todo: Sequence[Record] | None = None
+) -> None:
     async with open_session(sampler) as session:
         with PoolDirectory(path, {"seed": seed}, reasoning="dropped") as directory:
             filler = PoolFiller(session, directory, size=size, verifier=MathVerifier(), seed=seed)
-            await filler.run(records())
+            await filler.run(records() if todo is None else todo)
 
 
 async def evaluate(
@@ -76,14 +82,29 @@ async def evaluate(
     seed: int = 0,
     todo: Sequence[Record] | None = None,
     concurrency: int = 16,
+    verifier: Verifier | None = None,
+    others: dict[str, Any] | None = None,
+    budget: Budget | None = None,
+    accept_failures: bool = False,
 ) -> int:
     todo = records() if todo is None else todo
     settings = {f"method {m.name}": {"schedule": m.schedule, "votes": m.votes} for m in methods}
-    async with open_session(endpoint, concurrency=concurrency) as session:
+    schedules = [method.schedule for method in methods if method.schedule is not None]
+    async with open_session(
+        endpoint, others=others, schedules=schedules, concurrency=concurrency, budget=budget
+    ) as session:
         with EvalDirectory(out, {"seed": seed, **settings}, todo) as directory:
             opened = MessagePool(pool) if pool is not None else None
             evaluation = Evaluation(
-                session, directory, todo, methods, runs=runs, verifier=MathVerifier(), pool=opened, seed=seed
+                session,
+                directory,
+                todo,
+                methods,
+                runs=runs,
+                verifier=verifier or MathVerifier(),
+                pool=opened,
+                seed=seed,
+                accept_failures=accept_failures,
             )
             await evaluation.run()
             if opened is not None:
@@ -222,7 +243,7 @@ async def test_interrupted_anywhere_it_ends_as_if_it_had_not_been(tmp_path: Path
             calls += 1
             if len(sampler.calls) > limit:
                 raise StoppedError
-            trajectory = await inner.sample(call, _Deaf())
+            trajectory = await inner.sample(call, Unwatched())
             return Line(content=trajectory.content, usage=trajectory.usage)
 
         sampler = ScriptedSampler(script)
@@ -282,23 +303,114 @@ async def test_a_killed_command_goes_on_and_repeats_no_finished_call(
     assert lines("killed") == lines("whole")
 
 
-class _Deaf:
-    def started(self) -> None: ...
+@pytest.mark.parametrize("round_failing", [1, 2])
+async def test_failed_calls_leave_no_result_and_are_made_again(tmp_path: Path, round_failing: int) -> None:
+    inner = scripted()
 
-    def text(self, content: str, reasoning: str) -> None: ...
+    async def script(call: Call) -> Line:
+        if call.round == round_failing and call.index == 0:
+            return Line(fault=CallRejectedError("no", status=400))
+        trajectory = await inner.sample(call, Unwatched())
+        return Line(content=trajectory.content, usage=trajectory.usage)
 
-    def retrying(self, attempt: int, reason: str, wait_s: float, generated_tokens: int) -> None: ...
-
-
-async def test_failed_calls_leave_no_result_and_are_made_again(
-    upstream: MockEndpoint, tmp_path: Path
-) -> None:
-    upstream.behaviour = lambda body: Status(400, {"error": {"message": "no"}})
-    failed = await evaluate(tmp_path, upstream.endpoint(), parse_methods("[2]"))
-    assert failed == len(RATES)
+    failing = ScriptedSampler(script)
+    # In round 1 half of the messages are enough, in round 2 the best message stands in: both are degraded by
+    # an outage, which is no property of the method.
+    assert await evaluate(tmp_path, failing, parse_methods("[4]")) == len(RATES)
     assert not list(read_outcomes(tmp_path))
-    assert await evaluate(tmp_path, scripted(), parse_methods("[2]")) == 0
+    assert await evaluate(tmp_path, scripted(), parse_methods("[4]")) == 0
     assert len(list(read_outcomes(tmp_path))) == len(RATES)
+
+
+async def test_failures_can_be_accepted_as_they_come_out(tmp_path: Path) -> None:
+    failing = ScriptedSampler(lambda call: Line(fault=CallRejectedError("no", status=400)))
+    assert await evaluate(tmp_path, failing, parse_methods("single"), accept_failures=True) == 0
+    assert {outcome.status for outcome in read_outcomes(tmp_path)} == {"failed"}
+
+
+async def test_a_budget_that_ran_out_leaves_no_result(tmp_path: Path) -> None:
+    sampler = scripted()
+    failed = await evaluate(tmp_path, sampler, parse_methods("[4]"), budget=Budget(tokens=900))
+    assert failed
+    assert all(outcome.status == "complete" for outcome in read_outcomes(tmp_path))
+
+
+async def test_a_problem_beyond_the_window_is_wrong_not_missing(tmp_path: Path) -> None:
+    def script(call: Call) -> Line:
+        if call.problem_id == "p0":
+            return Line(fault=ContextOverflowError("too long", window=10, prompt_tokens=5000))
+        return Line(content=f"\\boxed{{{RIGHT}}}")
+
+    assert await evaluate(tmp_path, ScriptedSampler(script), parse_methods("single")) == 0
+    summary = summarize(tmp_path)
+    (single,) = summary.methods
+    assert (single.accuracy.problems, single.accuracy.mean) == (5, 0.8)
+
+
+async def test_one_call_is_one_call_and_a_cut_answer_is_wrong(tmp_path: Path) -> None:
+    def script(call: Call) -> Line:
+        cut = call.index % 2 == 0
+        return Line(content=f"\\boxed{{{RIGHT}}}", finish_reason="length" if cut else "stop")
+
+    sampler = ScriptedSampler(script)
+    await make_pool(tmp_path / "pool", sampler, 8)
+    await evaluate(tmp_path / "eval", sampler, parse_methods("single"), pool=tmp_path / "pool", runs=8)
+    outcomes = list(read_outcomes(tmp_path / "eval"))
+    assert {outcome.calls for outcome in outcomes} == {1}
+    truncated = [outcome.truncated for outcome in outcomes]
+    assert set(truncated) == {0, 1}
+    assert [outcome.reward for outcome in outcomes] == [float(not cut) for cut in truncated]
+
+
+async def test_a_judge_that_is_down_leaves_no_verdict_and_no_result(tmp_path: Path) -> None:
+    class Judge:
+        def __init__(self) -> None:
+            self.down = True
+
+        async def verify(self, problem: Problem, text: str) -> Verdict:
+            if self.down:
+                return Verdict(verdict="unverifiable", reason="judge: no verdict", transient=True)
+            return Verdict(verdict="correct", reward=1.0)
+
+    judge = Judge()
+    assert await evaluate(tmp_path, scripted(), parse_methods("[2]"), verifier=judge) == len(RATES)
+    judge.down = False
+    assert await evaluate(tmp_path, scripted(), parse_methods("[2]"), verifier=judge) == 0
+    assert {outcome.reward for outcome in read_outcomes(tmp_path)} == {1.0}
+
+
+async def test_another_truth_or_question_under_a_known_id_is_refused(tmp_path: Path) -> None:
+    await evaluate(tmp_path, scripted(), parse_methods("single"))
+    changed = [msgspec.structs.replace(records()[0], truth=MathTruth(answer="9"))]
+    with pytest.raises(JournalError, match="another truth"):
+        await evaluate(tmp_path, scripted(), parse_methods("single"), todo=changed)
+    more = [*records(), Record(id="p4b", messages=({"role": "user", "content": "?"},))]
+    assert await evaluate(tmp_path, scripted(), parse_methods("single"), todo=more[:5]) == 0
+
+
+async def test_endpoints_with_the_same_model_do_not_share_calls(tmp_path: Path) -> None:
+    one, other = scripted(), scripted()
+    tables = {"both": {"widths": [2], "final": {"endpoints": ["other"]}}}
+    methods = parse_methods("[2],both", tables)
+    await evaluate(tmp_path, one, methods, others={"other": other})
+    assert len(one.calls) == len(RATES) * 3
+    assert len(other.calls) == len(RATES) * 1
+
+
+async def test_programs_have_no_votes(tmp_path: Path) -> None:
+    said = "The answer is to use a set.\n```python\nprint(1)\n```"
+    record = Record(
+        id="p0",
+        messages=({"role": "user", "content": "question 0"},),
+        truth=ProgramTruth(tests=({"input": "", "output": "1"},)),
+    )
+    sampler = ScriptedSampler(lambda call: said)
+    await make_pool(tmp_path / "pool", sampler, 8, todo=[record])
+    await evaluate(tmp_path / "eval", sampler, parse_methods("[2]"), pool=tmp_path / "pool", todo=[record])
+    summary = summarize(tmp_path / "eval")
+    assert summary.pool is not None
+    assert not summary.pool.curve
+    assert summary.methods[0].matched is None
 
 
 async def test_a_method_that_comes_to_no_answer_is_wrong_not_missing(tmp_path: Path) -> None:

@@ -70,6 +70,31 @@ def test_steps_of_training_make_a_figure_over_training(tmp_path: Path) -> None:
     assert "| step |" in (tmp_path / "report" / "report.md").read_text()
 
 
+def test_names_of_all_kinds_break_nothing(tmp_path: Path) -> None:
+    label = "a$\\frac$b | <script>alert(1)</script>\nx"
+    found = write_evaluation(tmp_path / "eval", problems=6, label=label)
+    write_report([summarize(found)], tmp_path / "report", title=f"# {label}")
+    text = (tmp_path / "report" / "report.md").read_text()
+    assert "<script>" not in text
+    assert not re.search(r"(?<!\\)\| <", text)
+    assert "<script>alert" not in (tmp_path / "report" / "report.html").read_text()
+
+
+def test_the_same_model_again_has_rows_of_its_own(tmp_path: Path) -> None:
+    paths = [write_evaluation(tmp_path / name, problems=6) for name in ("one", "two")]
+    write_report([summarize(path) for path in paths], tmp_path / "report")
+    text = (tmp_path / "report" / "report.md").read_text()
+    assert "| model (2) | low |" in text
+
+
+def test_what_is_missing_is_told(tmp_path: Path) -> None:
+    found = write_evaluation(tmp_path / "eval", problems=6)
+    lines = (found / RESULTS).read_text().splitlines(keepends=True)
+    (found / RESULTS).write_text("".join(line for line in lines if '"problem":"p5"' not in line))
+    write_report([summarize(found)], tmp_path / "report")
+    assert "4 of 5/6 problems" in (tmp_path / "report" / "report.md").read_text()
+
+
 def test_an_evaluation_without_results_is_told(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match=r"cannot read .*eval\.json"):
         summarize(tmp_path)

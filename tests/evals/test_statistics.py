@@ -12,6 +12,7 @@ import pytest
 from pacore.evals.statistics import (
     Scores,
     estimate,
+    expected_maximum,
     majority_at_k,
     paired_difference,
     pass_at_k,
@@ -87,6 +88,13 @@ def exact_majority(classes: list[int], rewards: list[float], k: int) -> float:
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("k", [1, 2, 4, 6])
+def test_the_expected_maximum_is_that_of_all_subsets(k: int) -> None:
+    values = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0]
+    subsets = [max(chosen) for chosen in itertools.combinations(values, k)]
+    assert expected_maximum(values, k) == pytest.approx(sum(subsets) / len(subsets))
+
+
 def test_votes_are_those_of_all_subsets_with_ties_broken_at_random(k: int) -> None:
     classes = [0, 0, 0, 1, 1, 1, 2, -1, -1]
     rewards = [1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
@@ -114,6 +122,13 @@ def test_a_paired_difference_is_narrower_than_the_two_by_themselves() -> None:
 def test_problems_that_one_method_lacks_are_left_out_of_the_pair() -> None:
     difference = paired_difference(scores_of([1], [], [1]), scores_of([0], [0], []))
     assert (difference.problems, difference.mean) == (1, 1.0)
+
+
+def test_from_a_few_problems_nothing_is_concluded() -> None:
+    difference = paired_difference(scores_of([1], [1], [1], [1]), scores_of([0], [0], [0], [0]))
+    assert difference.mean == 1.0
+    assert not difference.is_gain
+    assert paired_difference(scores_of(*[[1.0]] * 5), scores_of(*[[0.0]] * 5)).is_gain
 
 
 def test_a_rate_is_over_events_and_its_error_over_problems() -> None:

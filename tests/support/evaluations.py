@@ -47,7 +47,7 @@ def write_evaluation(
         "benchmark": {"name": benchmark, "title": f"Made up <{benchmark}>"},
         "label": label,
         "step": step,
-        "models": {"default": "m"},
+        "model default": "m",
         **{f"method {m.name}": msgspec.to_builtins(m) for m in parse_methods(METHODS)},
     }
     (path / DESCRIPTION).write_bytes(msgspec.json.encode({"settings": settings, "created_at": 1.0}))

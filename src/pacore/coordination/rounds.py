@@ -22,6 +22,8 @@ from pacore.seeds import derive_seed
 from pacore.types import CompactMessage, Problem, RoundSpec, RunWarning, SamplingParams, Trajectory, Usage
 
 _REFITS = 4
+TOO_LONG = "the problem does not fit the model's window"
+"""How the error of a call begins that no other attempt would make succeed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -325,6 +327,5 @@ def _is_smaller(call: Call, other: Call) -> bool:
 def _too_long(call: Call, error: ContextOverflowError) -> Trajectory:
     return call.trajectory(
         "failed",
-        error=f"the problem does not fit the model's window ({error}); shorten it, or serve the model with "
-        "a larger window",
+        error=f"{TOO_LONG} ({error}); shorten it, or serve the model with a larger window",
     )

@@ -10,11 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import msgspec
-
 from pacore.coordination.planning import RoundPlan
-from pacore.data.files import RecordFile
-from pacore.data.formats.pacore import write as write_row
 from pacore.data.pool import (
     DESCRIPTION,
     PROBLEMS,
@@ -23,12 +19,12 @@ from pacore.data.pool import (
     indexes_by_problem,
     pool_key,
 )
+from pacore.data.problem_file import ProblemFile
 from pacore.data.record import Record
-from pacore.errors import ContextOverflowError, JournalError, cause_of
+from pacore.errors import ContextOverflowError, cause_of
 from pacore.sampling.sampler import Unwatched
 from pacore.session import DEFAULT, Session
 from pacore.traces.directory import WorkDirectory
-from pacore.traces.journal import append_line, cut_torn_line
 from pacore.traces.store import KeepReasoning, TrajectoryStore
 from pacore.types import Problem, RoundSpec, SamplingParams, Trajectory
 from pacore.verifiers.cache import CachedVerifier, Ruling, VerdictFile
@@ -63,14 +59,7 @@ class PoolDirectory:
             self.work = stack.enter_context(WorkDirectory(path, settings, description=DESCRIPTION))
             self.store = stack.enter_context(TrajectoryStore(path / TRAJECTORIES, reasoning=reasoning))
             self.verdicts = stack.enter_context(VerdictFile(path / VERDICTS))
-            self._problems_path = path / PROBLEMS
-            self._problems_path.touch()
-            cut_torn_line(self._problems_path)
-            self._problems = stack.enter_context(self._problems_path.open("ab", buffering=0))
-            self._known = {
-                record.id: _fingerprint(record)
-                for record in RecordFile(self._problems_path, dialect="pacore")
-            }
+            self.problems = stack.enter_context(ProblemFile(path / PROBLEMS))
             self._stack = stack.pop_all()
 
     def __enter__(self) -> PoolDirectory:
@@ -80,20 +69,6 @@ class PoolDirectory:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
-
-    def admit(self, record: Record) -> None:
-        """Note a problem. Raises JournalError where another one has its id."""
-        fingerprint = _fingerprint(record)
-        known = self._known.get(record.id)
-        if known is None:
-            bare = msgspec.structs.replace(record, pool=())
-            append_line(self._problems.fileno(), msgspec.json.encode(write_row(bare)))
-            self._known[record.id] = fingerprint
-        elif known != fingerprint:
-            raise JournalError(
-                f"the problem {record.id!r} is not the one in {self._problems_path}; give it another id, "
-                "or choose another --out"
-            )
 
 
 class PoolFiller:
@@ -134,7 +109,7 @@ class PoolFiller:
         try:
             async with asyncio.TaskGroup() as group:
                 for record in records:
-                    self._directory.admit(record)
+                    self._directory.problems.admit(record)
                     await self._fill(record, group)
         except BaseExceptionGroup as failures:
             raise cause_of(failures) from failures
@@ -199,8 +174,3 @@ def missing_calls(directory: PoolDirectory, ids: Iterable[str], size: int) -> in
     """How many trajectories a pool of ``size`` still lacks."""
     held = indexes_by_problem(directory.store)
     return sum(size - len([index for index in held.get(name, []) if index < size]) for name in ids)
-
-
-def _fingerprint(record: Record) -> bytes:
-    row = write_row(msgspec.structs.replace(record, pool=(), extra={}, source="", license="", origin=""))
-    return msgspec.json.encode(row, order="deterministic")

@@ -38,7 +38,7 @@ from pacore.errors import ConfigError
 from pacore.sampling.bundled_model import Report
 from pacore.sampling.embedded import EngineSettings
 from pacore.session import DEFAULT, Session, open_session
-from pacore.traces.sharing import SharingSampler
+from pacore.traces.sharing import SharedCalls, SharingSampler
 from pacore.traces.store import TrajectoryStore
 from pacore.verifiers.cache import CachedVerifier, VerdictFile
 from pacore.verifiers.code.verifier import CodeVerifier
@@ -196,7 +196,7 @@ async def _stage2(config: Stage2, place: Workplace, stack: contextlib.AsyncExitS
     store = stack.enter_context(TrajectoryStore(place.folder / "calls.jsonl", reasoning="dropped"))
     verdicts = stack.enter_context(VerdictFile(place.folder / "verdicts.jsonl"))
     return SynthesisAccuracyFilter(
-        SharingSampler(sampler, store, model=session.models.get(sampler.name, sampler.name)),
+        SharingSampler(sampler, SharedCalls(store), model=session.models.get(sampler.name, sampler.name)),
         CachedVerifier(_rules(place, stack), [verdicts]),
         episodes=config.episodes,
         low=config.low,

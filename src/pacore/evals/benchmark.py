@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
@@ -97,6 +98,13 @@ class Benchmark(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     keep: tuple[Keep, ...] = ()
     protocol: str | None = None
     sampling: SamplingParams | None = None
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.name):
+            raise ConfigError(
+                f"a benchmark is named by letters, digits, dots and dashes, as files are named by it; "
+                f"not {self.name!r}"
+            )
 
     def sampled(self, asked: SamplingParams) -> SamplingParams:
         """How it samples: as asked, and where that is silent (at its default) as the benchmark says."""
@@ -199,13 +207,22 @@ def load_benchmark(name: str) -> Benchmark:
         path = Path(name)
         if not path.is_file():
             raise ConfigError(f"there is no file {path}")
-        return _read(path.read_text(encoding="utf-8"), name, path.stem)
-    if name.endswith((".jsonl", ".json", ".parquet", ".gz")):
-        return Benchmark(name=Path(name).name.split(".")[0], title=Path(name).name, prompt="as_is")
+        try:
+            return _read(path.read_text(encoding="utf-8"), name, path.stem)
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{path} is not UTF-8: {error}") from error
+    if is_problem_file(name):
+        stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(name).name.split(".")[0]).strip("-.") or "problems"
+        return Benchmark(name=stem, title=Path(name).name, prompt="as_is")
     if name not in benchmark_names():
         raise ConfigError(unknown_name("benchmark", name, dict.fromkeys(benchmark_names())))
     text = files("pacore.evals").joinpath("benchmarks", f"{name}.toml").read_text(encoding="utf-8")
     return _read(text, name, name)
+
+
+def is_problem_file(name: str) -> bool:
+    """Whether a benchmark's name is that of a file of problems."""
+    return name.endswith((".jsonl", ".ndjson", ".json", ".csv", ".parquet", ".gz"))
 
 
 def _read(text: str, place: str, name: str) -> Benchmark:
@@ -215,9 +232,10 @@ def _read(text: str, place: str, name: str) -> Benchmark:
         raise ConfigError(f"{place} is not TOML: {error}") from error
     benchmark = convert({"name": name, **table}, Benchmark, place)
     try:
-        if benchmark.prompt not in _PROMPTS:
-            benchmark.prompt.format(question="")
-    except (KeyError, IndexError, ValueError) as error:
+        marked = benchmark.prompt in _PROMPTS or "\0" in benchmark.prompt.format(question="\0")
+        if not marked:
+            raise ConfigError(f"{place}: the prompt has no {{question}}, so nothing would be asked")
+    except (LookupError, ValueError, AttributeError, TypeError) as error:
         raise ConfigError(
             f"{place}: the prompt has only the place {{question}}; other braces are doubled: {error}"
         ) from error

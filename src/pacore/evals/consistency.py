@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from pacore.config import Prices
-from pacore.evals.statistics import Estimate, Scores, estimate, majority_at_k, pass_at_k
+from pacore.evals.statistics import Estimate, Scores, estimate, expected_maximum, majority_at_k, pass_at_k
 from pacore.evals.votes import NO_ANSWER, PoolVotes
 from pacore.seeds import derive_seed
 
@@ -81,6 +81,10 @@ class PooledVotes:
         """Unbiased pass@k, averaged over problems."""
         counts = [(len(found.rewards), sum(r >= 1.0 for r in found.rewards)) for found in self.known]
         return float(np.mean([pass_at_k(total, correct, k) for total, correct in counts]))
+
+    def seconds(self, k: int) -> Scores:
+        """The expected time of the slowest of k trajectories, shape (problems with a pool,)."""
+        return np.array([expected_maximum(found.seconds, k) for found in self.known])
 
     def usd(self, k: int, settings: Mapping[str, Any]) -> float | None:
         """Dollars a problem of k trajectories, where the evaluation knows prices."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from pacore.data.files import write_records
+from pacore.data.problem_file import ProblemFile
 from pacore.data.record import Record
 from pacore.errors import JournalError
 from pacore.evals.outcome import Outcome
@@ -39,9 +39,11 @@ _NAMED_VERSIONS = ("pacore", "aiohttp", "msgspec", "math-verify", "sympy", "nump
 
 
 class EvalDirectory:
-    """The directory for writing; held by one process at a time. Others' settings are refused."""
+    """The directory for writing; held by one process at a time. Other settings are refused, and so is another
+    problem under an id that is there.
+    """
 
-    def __init__(self, path: Path, settings: Mapping[str, Any], records: Sequence[Record]) -> None:
+    def __init__(self, path: Path, settings: Mapping[str, Any], records: Iterable[Record]) -> None:
         self.path = path
         with ExitStack() as stack:
             self.work = stack.enter_context(
@@ -49,8 +51,9 @@ class EvalDirectory:
             )
             self.calls = stack.enter_context(TrajectoryStore(path / "calls.jsonl"))
             self.verdicts = stack.enter_context(VerdictFile(path / "verdicts.jsonl"))
-            if not (path / PROBLEMS).exists():
-                write_records(path / PROBLEMS, records)
+            problems = stack.enter_context(ProblemFile(path / PROBLEMS))
+            for record in records:
+                problems.admit(record)
             self._results_path = path / RESULTS
             self._results_path.touch()
             cut_torn_line(self._results_path)

@@ -12,34 +12,42 @@ import msgspec
 
 from pacore.admission import Admission, Job
 from pacore.coordination.loop import coordinate
-from pacore.coordination.rounds import RunContext
+from pacore.coordination.rounds import TOO_LONG, RunContext
 from pacore.data.pool import MessagePool
 from pacore.data.record import Record
 from pacore.evals.directory import EvalDirectory
 from pacore.evals.methods import Method
-from pacore.evals.outcome import Outcome, Synthesis, costs, cross_checks, majority_reward
+from pacore.evals.outcome import (
+    Outcome,
+    Synthesis,
+    critical_seconds,
+    cross_checks,
+    dollars,
+    majority_reward,
+)
 from pacore.evals.votes import count_votes
 from pacore.events import Event, RoundFinished, RoundStarted, RunFinished, TrajectoryFinished
 from pacore.sampling.pool import PoolSampler
 from pacore.sampling.sampler import Sampler
 from pacore.seeds import derive_seed
 from pacore.session import DEFAULT, Session
-from pacore.traces.sharing import SharingSampler
+from pacore.traces.sharing import SharedCalls, SharingSampler
 from pacore.types import CompactMessage, Problem, Result, SamplingParams, Trajectory
-from pacore.verifiers.cache import CachedVerifier
+from pacore.verifiers.cache import CachedVerifier, Ruling
 from pacore.verifiers.math.equivalence import MathEquivalence
 from pacore.verifiers.verifier import Verifier
 
 Told = Callable[[Outcome | None], None]
-"""Is told each outcome, or ``None`` for a run that failed for want of an endpoint and will be tried again."""
+"""Is told each outcome, or ``None`` for a run that left none and is to be made again."""
 
 
 class Evaluation:
     """Evaluates ``methods`` on ``records``, ``runs`` times each.
 
     Round 1 is drawn without replacement from ``pool`` where there is one, anew in each run; later rounds are
-    generated once and shared by all methods that would make the same calls. ``failed`` counts runs that
-    ended because calls failed: they leave no result and are made again in the next sitting.
+    generated once and shared by all methods that would make the same calls. ``failed`` counts runs in which
+    calls failed, a budget ran out or a judge was down: they leave no result and are made again in the next
+    sitting, unless ``accept_failures`` takes them as they came out.
     """
 
     def __init__(
@@ -54,6 +62,7 @@ class Evaluation:
         pool: MessagePool | None = None,
         seed: int = 0,
         sampling: SamplingParams | None = None,
+        accept_failures: bool = False,
         told: Told | None = None,
     ) -> None:
         self._session = session
@@ -64,14 +73,12 @@ class Evaluation:
         self._pool = pool
         self._seed = seed
         self._sampling = sampling
+        self._accept_failures = accept_failures
         self._told = told or (lambda outcome: None)
         files = [directory.verdicts] if pool is None else [directory.verdicts, pool.verdicts]
         self._verifier = CachedVerifier(verifier, files)
         self._equivalence = MathEquivalence()
-        self._shared: dict[str, Sampler] = {
-            name: SharingSampler(sampler, directory.calls, model=model_of(session, sampler.name))
-            for name, sampler in session.samplers.items()
-        }
+        self._shared = _shared_samplers(session, SharedCalls(directory.calls))
         self.failed = 0
 
     async def run(self) -> None:
@@ -83,9 +90,7 @@ class Evaluation:
         if self._pool is not None:
             self._directory.write_votes(
                 [
-                    await count_votes(
-                        record.problem(), self._pool[record.id], self._verifier, self._equivalence
-                    )
+                    await count_votes(record, self._pool[record.id], self._verifier, self._equivalence)
                     for record in self._records
                     if record.id in self._pool
                 ]
@@ -104,19 +109,24 @@ class Evaluation:
         begun = time.monotonic()
         problem = record.problem()
         seen = _Seen()
-        events = coordinate(problem, method.schedule, self._context(run))
+        schedule = method.schedule
+        if not schedule.rounds:
+            # One call is one call: another try would make it another method.
+            schedule = msgspec.structs.replace(schedule, final_attempts=1)
+        events = coordinate(problem, schedule, self._context(run))
         async with contextlib.aclosing(events):
             async for event in events:
                 if isinstance(event, RoundStarted):
                     opened()
                 seen.take(event)
         assert seen.result is not None, "every run ends with RunFinished"
-        if seen.result.status == "failed" and any(t.status == "failed" for t in seen.trajectories.values()):
+        outcome = None
+        if self._accept_failures or not seen.suffered():
+            outcome = await self._outcome(method, problem, run, seen, time.monotonic() - begun)
+        if outcome is None:
             self.failed += 1
-            self._told(None)
-            return
-        outcome = await self._outcome(method, problem, run, seen, time.monotonic() - begun)
-        self._directory.append(outcome)
+        else:
+            self._directory.append(outcome)
         self._told(outcome)
 
     def _context(self, run: int) -> RunContext:
@@ -131,22 +141,22 @@ class Evaluation:
 
     async def _outcome(
         self, method: Method, problem: Problem, run: int, seen: _Seen, wall_s: float
-    ) -> Outcome:
+    ) -> Outcome | None:
+        """The outcome, or ``None`` where it could not be verified just now."""
         result = seen.result
         assert result is not None
-        verdict, reward, reason = "incorrect", 0.0, "no_answer: the run came to none"
-        if result.answer is not None and result.answer.strip():
-            ruling = await self._verifier.rule(problem, result.answer)
-            verdict, reward, reason = ruling.verdict, ruling.reward, ruling.reason
-        prices = self._session.samplers[DEFAULT].capabilities.prices
+        ruling = await self._final_ruling(problem, seen)
+        synthesis = [await self._synthesis(problem, t, seen) for t in seen.synthesised()]
+        if not self._accept_failures and (ruling.transient or None in synthesis):
+            return None
         measured = {
             "method": method.name,
             "problem": problem.id,
             "run": run,
             "status": result.status,
-            "verdict": verdict,
-            "reward": reward,
-            "reason": reason,
+            "verdict": ruling.verdict,
+            "reward": ruling.reward,
+            "reason": ruling.reason,
             "ttc_tokens": result.ttc_tokens,
             "prompt_tokens": result.usage.prompt_tokens,
             "cached_tokens": result.usage.cached_tokens,
@@ -155,22 +165,44 @@ class Evaluation:
             "truncated": sum(t.status == "truncated" for t in seen.trajectories.values()),
             "lost": seen.lost,
             "wall_s": round(wall_s, 3),
+            "critical_s": critical_seconds(seen.trajectories),
+            "usd": self._dollars(seen),
             "agreement": result.agreement,
             "finish_reason": result.finish_reason,
             "answer": result.answer,
-            **costs(result, seen.trajectories, prices),
         }
-        synthesis = [await self._synthesis(problem, t, seen) for t in seen.synthesised()]
-        return msgspec.convert({**measured, "synthesis": synthesis}, Outcome)
+        return msgspec.convert({**measured, "synthesis": [s for s in synthesis if s is not None]}, Outcome)
 
-    async def _synthesis(self, problem: Problem, trajectory: Trajectory, seen: _Seen) -> Synthesis:
+    async def _final_ruling(self, problem: Problem, seen: _Seen) -> Ruling:
+        """The verdict on the answer. One that was cut off is none, here as in a pool."""
+        answer = seen.result.answer if seen.result is not None else None
+        if answer is None or not answer.strip():
+            return Ruling(problem=problem.id, text="", verdict="incorrect", reason="no_answer")
+        said = [t for t in seen.trajectories.values() if t.content == answer]
+        if said and all(t.status != "complete" for t in said):
+            return await self._verifier.rule_trajectory(problem, said[-1])
+        return await self._verifier.rule(problem, answer)
+
+    def _dollars(self, seen: _Seen) -> float | None:
+        """What the run costs by the prices of each trajectory's endpoint; ``None`` where one has none."""
+        known = {sampler.name: sampler.capabilities.prices for sampler in self._session.samplers.values()}
+        default = self._session.samplers[DEFAULT].capabilities.prices
+        spent = [dollars(t.usage, known.get(t.endpoint, default)) for t in seen.trajectories.values()]
+        costs = [cost for cost in spent if cost is not None]
+        return sum(costs) if costs and len(costs) == len(spent) else None
+
+    async def _synthesis(self, problem: Problem, trajectory: Trajectory, seen: _Seen) -> Synthesis | None:
+        """How a trajectory made use of what it read; ``None`` where that cannot be verified just now."""
         sources = [(reference.round, reference.index) for reference in trajectory.references]
         texts = [seen.messages[source].text for source in sources]
-        rewards = []
-        for number, index in sources:
-            ruling = await self._verifier.rule_trajectory(problem, seen.trajectories[number, index, "reason"])
-            rewards.append(ruling.reward)
+        rulings = [
+            await self._message_ruling(problem, text, seen.trajectories[number, index, "reason"])
+            for text, (number, index) in zip(texts, sources, strict=True)
+        ]
         own = await self._verifier.rule_trajectory(problem, trajectory)
+        if own.transient or any(ruling.transient for ruling in rulings):
+            return None
+        rewards = [ruling.reward for ruling in rulings]
         return Synthesis(
             round=trajectory.round,
             index=trajectory.index,
@@ -180,6 +212,21 @@ class Evaluation:
             reward=own.reward,
             cross_checks=cross_checks(trajectory.content + trajectory.reasoning),
         )
+
+    async def _message_ruling(self, problem: Problem, text: str, source: Trajectory) -> Ruling:
+        """The verdict on a message as it was read: its trajectory's, unless compaction changed the words."""
+        if text == source.content:
+            return await self._verifier.rule_trajectory(problem, source)
+        return await self._verifier.rule(problem, text)
+
+
+def _shared_samplers(session: Session, calls: SharedCalls) -> dict[str, Sampler]:
+    """The session's samplers with shared calls; an endpoint under two names is still one."""
+    made: dict[int, Sampler] = {}
+    for sampler in session.samplers.values():
+        model = f"{sampler.name}/{session.models.get(sampler.name, '')}"
+        made.setdefault(id(sampler), SharingSampler(sampler, calls, model=model))
+    return {name: made[id(sampler)] for name, sampler in session.samplers.items()}
 
 
 class _Seen:
@@ -203,6 +250,14 @@ class _Seen:
         elif isinstance(event, RunFinished):
             self.result = event.result
 
+    def suffered(self) -> bool:
+        """Whether it would have gone otherwise with an endpoint that always answers, or a larger budget."""
+        failed = (t.error or "" for t in self.trajectories.values() if t.status == "failed")
+        warnings = self.result.warnings if self.result is not None else ()
+        return any(not error.startswith(TOO_LONG) for error in failed) or any(
+            warning.code in ("budget", "deadline") for warning in warnings
+        )
+
     def synthesised(self) -> list[Trajectory]:
         """The trajectories that read messages in order to answer."""
         return [
@@ -210,8 +265,3 @@ class _Seen:
             for (_, _, purpose), trajectory in sorted(self.trajectories.items())
             if purpose == "reason" and trajectory.references and trajectory.status != "failed"
         ]
-
-
-def model_of(session: Session, endpoint_name: str) -> str:
-    """What names the model behind an endpoint in shared calls."""
-    return session.models.get(endpoint_name, endpoint_name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ _STYLE: Any = {
     "axes.grid": True,
     "grid.color": "#dddddd",
     "grid.linewidth": 0.6,
+    # Names are the users' own, dollars and all.
+    "text.parse_math": False,
     "svg.fonttype": "none",
     # The same report gives the same file.
     "svg.hashsalt": "pacore",
@@ -63,42 +66,43 @@ def accuracy_figure(
 
 
 def training_figure(summaries: Sequence[EvalSummary]) -> str | None:
-    """Accuracy, Emergent Correctness Rate and cross-checking over the steps of training.
+    """Accuracy, Emergent Correctness Rate and cross-checking over the steps of training, a line a model.
 
-    Of each evaluation the method with most tokens among those that synthesise; ``None`` with fewer than two
-    steps.
+    Of each evaluation the method with most tokens among those that synthesise; ``None`` where no model has
+    two steps.
     """
-    points = sorted(
-        (
-            (summary.step, max(synthesising, key=lambda method: method.tokens))
-            for summary in summaries
-            if summary.step is not None
-            and (synthesising := [method for method in summary.methods if method.cross_checks is not None])
-        ),
-        key=lambda point: point[0],
-    )
-    if len(points) < 2:
+    runs: dict[str, list[tuple[int, MethodSummary]]] = {}
+    for summary in summaries:
+        synthesising = [method for method in summary.methods if method.cross_checks is not None]
+        if summary.step is not None and synthesising:
+            most = max(synthesising, key=lambda method: method.tokens)
+            runs.setdefault(summary.label, []).append((summary.step, most))
+    if not any(len(points) > 1 for points in runs.values()):
         return None
     with _figure(columns=3, size=(10.5, 3.4)) as (panels, finish):
-        steps = [step for step, _ in points]
-        heights, bars = _heights([method.accuracy for _, method in points])
-        panels[0].errorbar(steps, heights, yerr=bars, color=COLOURS[0], marker="o", ms=4)
-        panels[0].set_ylabel("accuracy, %")
-        rates = [(step, m.emergent) for step, m in points if m.emergent is not None]
-        panels[1].errorbar(
-            [step for step, _ in rates],
-            [100 * rate.value for _, rate in rates],
-            yerr=[196 * rate.se for _, rate in rates],
-            color=COLOURS[1],
-            marker="o",
-            ms=4,
-        )
-        panels[1].set_ylabel("Emergent Correctness Rate, %")
-        panels[2].plot(steps, [m.cross_checks for _, m in points], color=COLOURS[2], marker="o", ms=4)
-        panels[2].set_ylabel("references named an output")
-        for panel in panels:
+        for (label, points), colour in zip(runs.items(), COLOURS * 9, strict=False):
+            _draw_training(panels, label, sorted(points, key=lambda point: point[0]), colour)
+        names = ("accuracy, %", "Emergent Correctness Rate, %", "references named an output")
+        for panel, name in zip(panels, names, strict=True):
+            panel.set_ylabel(name)
             panel.set_xlabel("training step")
+        if len(runs) > 1:
+            panels[0].legend(frameon=False, fontsize=8.5)
         return finish()
+
+
+def _draw_training(
+    panels: Sequence[Axes], label: str, points: Sequence[tuple[int, MethodSummary]], colour: str
+) -> None:
+    steps = [step for step, _ in points]
+    heights, bars = _heights([method.accuracy for _, method in points])
+    style: Any = {"color": colour, "marker": "o", "ms": 4}
+    panels[0].errorbar(steps, heights, yerr=bars, label=label, **style)
+    rates = [(step, method.emergent) for step, method in points if method.emergent is not None]
+    values = [100 * rate.value for _, rate in rates]
+    errors = [0.0 if math.isnan(rate.se) else 196 * rate.se for _, rate in rates]
+    panels[1].errorbar([step for step, _ in rates], values, yerr=errors, **style)
+    panels[2].plot(steps, [method.cross_checks or 0.0 for _, method in points], **style)
 
 
 def _use_log_scale(axes: Axes) -> None:

@@ -15,6 +15,7 @@ from pacore.errors import JournalError, MissingExtraError
 from pacore.evals.directory import DESCRIPTION, PROBLEMS, read_outcomes, read_settings
 from pacore.evals.outcome import Outcome
 from pacore.evals.statistics import estimate
+from pacore.evals.summary import model_name
 from pacore.traces.directory import read_description
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _log(
     from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalPlan, EvalPlanStep, EvalSpec, EvalStats
 
     benchmark = settings.get("benchmark", {})
-    model = next(iter((settings.get("models") or {}).values()), "") or settings.get("label") or "unknown"
+    model = model_name(settings)
     when = created.isoformat(timespec="seconds")
     runs = 1 + max(outcome.run for outcome in outcomes)
     spec = EvalSpec(
@@ -71,7 +72,7 @@ def _log(
         task_display_name=f"{benchmark.get('title', 'pacore')}: {method}",
         dataset=EvalDataset(
             name=benchmark.get("name"),
-            location=settings.get("source"),
+            location=str(settings.get("benchmark", {}).get("hub") or ""),
             samples=len(records),
             sample_ids=list(records),
         ),

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from pacore.config import Prices
 from pacore.coordination.agreement import Equivalence, agreement_classes
-from pacore.types import CompactMessage, Result, Trajectory
+from pacore.types import Trajectory, Usage
 
 _CROSS_CHECKS = re.compile(r"references?\b|参考|\bref\.? ?\d", re.IGNORECASE)
 
@@ -79,28 +79,22 @@ def majority_reward(texts: Sequence[str], rewards: Sequence[float], equivalence:
     return sum(means) / len(means)
 
 
-def costs(
-    result: Result, trajectories: Mapping[tuple[int, int, str], Trajectory], prices: Prices | None
-) -> dict[str, float | None]:
-    """The time along the slowest trajectories, and the money, of a run."""
+def critical_seconds(trajectories: Mapping[tuple[int, int, str], Trajectory]) -> float:
+    """The time along the slowest trajectory of each round: what a run takes where nothing queues."""
     slowest: dict[tuple[int, str], float] = {}
     for (number, _, purpose), trajectory in trajectories.items():
         seconds = max(0.0, trajectory.ended_at - trajectory.started_at)
         slowest[number, purpose] = max(slowest.get((number, purpose), 0.0), seconds)
-    usd = None
-    if prices is not None:
-        usage = result.usage
-        cached = prices.cached if prices.cached is not None else prices.prompt
-        usd = (
-            (usage.prompt_tokens - usage.cached_tokens) * prices.prompt
-            + usage.cached_tokens * cached
-            + usage.completion_tokens * prices.completion
-        ) / 1e6
-    return {"critical_s": round(sum(slowest.values()), 3), "usd": usd}
+    return round(sum(slowest.values()), 3)
 
 
-def read_by(
-    trajectory: Trajectory, messages: Mapping[tuple[int, int], CompactMessage]
-) -> list[CompactMessage]:
-    """The messages that a trajectory read."""
-    return [messages[reference.round, reference.index] for reference in trajectory.references]
+def dollars(usage: Usage, prices: Prices | None) -> float | None:
+    """What tokens cost; ``None`` without prices."""
+    if prices is None:
+        return None
+    cached = prices.cached if prices.cached is not None else prices.prompt
+    return (
+        (usage.prompt_tokens - usage.cached_tokens) * prices.prompt
+        + usage.cached_tokens * cached
+        + usage.completion_tokens * prices.completion
+    ) / 1e6

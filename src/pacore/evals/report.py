@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -101,9 +102,14 @@ def _training_figures(summaries: Sequence[EvalSummary]) -> dict[str, str]:
 def _overview(summaries: Sequence[EvalSummary]) -> list[dict[str, Any]]:
     """A row a model and method, a cell a benchmark: the shape of the paper's tables."""
     rows: dict[tuple[str, int | None, str], dict[str, MethodSummary]] = {}
+    seen: Counter[tuple[str, int | None, str]] = Counter()
     for summary in summaries:
+        seen[summary.label, summary.step, summary.benchmark] += 1
+        times = seen[summary.label, summary.step, summary.benchmark]
+        # The same model on the same benchmark again (another seed, say) has rows of its own.
+        label = summary.label if times == 1 else f"{summary.label} ({times})"
         for method in summary.methods:
-            row = rows.setdefault((summary.label, summary.step, method.name), {})
+            row = rows.setdefault((label, summary.step, method.name), {})
             row[summary.benchmark] = method
     return [
         {"label": label, "step": step, "method": method, "cells": cells}
@@ -131,6 +137,7 @@ def _templates() -> jinja2.Environment:
         judgement=judgement,
         versus=versus,
         cell=cell,
+        runs=runs,
         plain=plain,
         json=lambda value: msgspec.json.format(msgspec.json.encode(value), indent=1).decode(),
     )
@@ -152,6 +159,12 @@ def bounds(found: Estimate | Difference) -> str:
     return f"{percent(found.low)} to {percent(found.high)}"
 
 
+def runs(found: Estimate, problems: int) -> str:
+    """Runs a problem; and of how many problems, where some have none yet."""
+    told = f"{found.runs:.0f}" if found.runs == int(found.runs) else f"{found.runs:.1f}"
+    return told if found.problems == problems else f"{told} of {found.problems}/{problems} problems"
+
+
 def thousands(value: float) -> str:
     """Tokens in thousands, with as many digits as say something."""
     return f"{value / 1000:.1f}" if value < 100_000 else f"{value / 1000:,.0f}"
@@ -161,6 +174,8 @@ def signed(found: Difference | None) -> str:
     """A difference in points with its interval."""
     if found is None or math.isnan(found.mean):
         return "–"
+    if math.isnan(found.low):
+        return f"{100 * found.mean:+.1f}"
     return f"{100 * found.mean:+.1f} ({100 * found.low:+.1f} to {100 * found.high:+.1f})"
 
 
@@ -186,8 +201,8 @@ def money(value: float | None) -> str:
 
 def judgement(found: Difference) -> str:
     """What an interval allows to say."""
-    if math.isnan(found.mean):
-        return "no problem in common"
+    if math.isnan(found.low):
+        return "too few problems"
     if found.is_gain:
         return "gain"
     return "loss" if found.is_loss else "no difference shown"

@@ -20,6 +20,10 @@ DRAWS = 10_000
 """Bootstrap draws: intervals then have an error far below a tenth of a point."""
 
 
+FEWEST = 5
+"""Problems below which a difference has no interval."""
+
+
 class Estimate(Struct, frozen=True, kw_only=True):
     """A mean over problems with its uncertainty.
 
@@ -141,11 +145,12 @@ class Difference(Struct, frozen=True, kw_only=True):
 def paired_difference(one: Scores, other: Scores, *, seed: int = 0) -> Difference:
     """The difference of two methods' means over the problems that both have, problem by problem.
 
-    Rows of the two arrays are the same problems.
+    Rows of the two arrays are the same problems. With fewer than FEWEST of them there is no interval, as
+    problems drawn again from so few say next to nothing.
     """
     both = ~np.all(np.isnan(one), axis=1) & ~np.all(np.isnan(other), axis=1)
     differences = problem_means(one[both]) - problem_means(other[both])
-    low, high = interval(differences, seed=seed)
+    low, high = interval(differences, seed=seed) if differences.size >= FEWEST else (math.nan, math.nan)
     mean = float(np.mean(differences)) if differences.size else math.nan
     return Difference(mean=mean, low=low, high=high, problems=int(differences.size))
 
@@ -161,6 +166,23 @@ def pass_at_k(total: int, correct: int, k: int) -> float:
         return 1.0
     places = np.arange(total - correct + 1, total + 1)
     return float(1.0 - np.prod(1.0 - k / places))
+
+
+def expected_maximum(values: Sequence[float], k: int) -> float:
+    """The mean of the largest of ``k`` values drawn without replacement: by order statistics, exact.
+
+    The i-th smallest of n is the largest of k with probability C(i - 1, k - 1) / C(n, k).
+    """
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    n = ordered.size
+    if not 1 <= k <= n:
+        raise ValueError(f"the largest of {k} of {n} values: k is at most their number")
+    # From the largest down, each probability follows from the one before.
+    probability, total = k / n, 0.0
+    for place in range(n - 1, k - 2, -1):
+        total += probability * ordered[place]
+        probability *= (place - k + 1) / place if place else 0.0
+    return float(total)
 
 
 def majority_at_k(

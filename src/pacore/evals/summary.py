@@ -121,7 +121,7 @@ def summarize(path: Path, *, seed: int = 0) -> EvalSummary:
     benchmark = settings.get("benchmark", {})
     return EvalSummary(
         path=str(path),
-        label=settings.get("label") or _model_name(settings),
+        label=settings.get("label") or model_name(settings),
         step=settings.get("step"),
         benchmark=benchmark.get("name", ""),
         title=benchmark.get("title", ""),
@@ -167,9 +167,10 @@ def family_of(schedule: Schedule) -> str:
     return "parallel, synthesised"
 
 
-def _model_name(settings: Mapping[str, Any]) -> str:
-    models = settings.get("models") or {}
-    return next(iter(models.values()), "") or "model"
+def model_name(settings: Mapping[str, Any]) -> str:
+    """The name of the model that an evaluation asked; of several, the first."""
+    models = [value for key, value in settings.items() if key.startswith("model ")]
+    return models[0] if models else "model"
 
 
 def _scores(column: Column, place: Mapping[str, int]) -> Scores:
@@ -266,7 +267,6 @@ def _vote_method(name: str, k: int, pool: PooledVotes, scores: dict[str, Scores]
     if k > pool.size:
         raise JournalError(f"{name} needs {k} trajectories a problem; the pool holds {pool.size}")
     scores[name] = pool.majority(k)
-    seconds = np.array([np.max(found.seconds) for found in pool.known])
     prompts = float(np.mean([np.mean(found.prompt_tokens) for found in pool.known]))
     summary = pool.summary()
     return MethodSummary(
@@ -277,7 +277,7 @@ def _vote_method(name: str, k: int, pool: PooledVotes, scores: dict[str, Scores]
         tokens=k * pool.tokens,
         prompt_tokens=k * prompts,
         calls=float(k),
-        seconds=spread(seconds)[:2],
+        seconds=spread(pool.seconds(k))[:2],
         usd=None,
         truncated=summary.truncated,
         unverifiable=summary.unverifiable,

@@ -9,7 +9,9 @@ from msgspec import Struct
 
 from pacore.coordination.agreement import Equivalence, agreement_classes
 from pacore.data.pool import PoolRows
-from pacore.types import Problem, Trajectory
+from pacore.data.record import Record
+from pacore.data.truths import ChoiceTruth, IntegerTruth, MathTruth
+from pacore.types import Trajectory
 from pacore.verifiers.cache import CachedVerifier
 
 NO_ANSWER = -1
@@ -32,15 +34,20 @@ class PoolVotes(Struct, frozen=True, kw_only=True):
 
 
 async def count_votes(
-    problem: Problem, rows: PoolRows, verifier: CachedVerifier, equivalence: Equivalence
+    record: Record, rows: PoolRows, verifier: CachedVerifier, equivalence: Equivalence
 ) -> PoolVotes:
-    """Read a problem's pool once: verdicts that it lacks are made, answers sorted into classes."""
+    """Read a problem's pool once: verdicts that it lacks are made, answers sorted into classes.
+
+    Programs and texts that a judge looks at have no answer to vote on.
+    """
+    problem = record.problem()
+    votable = isinstance(record.truth, (MathTruth, IntegerTruth, ChoiceTruth))
     texts: list[str] = []
     rulings = []
     trajectories: list[Trajectory] = []
     for trajectory in rows:
         complete = trajectory.status == "complete"
-        texts.append(trajectory.content if complete else "")
+        texts.append(trajectory.content if complete and votable else "")
         rulings.append(await verifier.rule_trajectory(problem, trajectory))
         # The text is not needed any more, and there may be hundreds of them.
         trajectories.append(_bare(trajectory))

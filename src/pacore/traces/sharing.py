@@ -12,32 +12,20 @@ from pacore.traces.store import TrajectoryStore
 from pacore.types import Trajectory
 
 
-class SharingSampler:
-    """Keeps finished trajectories in ``store`` by all that decides them: model, prompt, sampling and seed.
+class SharedCalls:
+    """The calls kept in ``store``, and those that are on their way. Failed calls are not kept."""
 
-    A call that is on its way already is waited for, not made twice. Failed calls are not kept.
-    """
-
-    def __init__(self, inner: Sampler, store: TrajectoryStore, *, model: str) -> None:
-        self._inner = inner
+    def __init__(self, store: TrajectoryStore) -> None:
         self._store = store
-        self._model = model
         self._under_way: dict[str, asyncio.Future[None]] = {}
-        self.made = self.shared = 0
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """Those of the sampler behind."""
-        return self._inner.capabilities
-
-    async def sample(self, call: Call, watcher: Watcher) -> Trajectory:
-        """The kept trajectory, or a new one."""
-        key = self._key(call)
+    async def sample(self, sampler: Sampler, model: str, call: Call, watcher: Watcher) -> Trajectory:
+        """The kept trajectory of a call to ``model``, or a new one by ``sampler``."""
+        key = _key(model, call)
         while key in self._under_way:
             # Shielded: that this caller goes away is nothing to the one who makes the call.
             await asyncio.shield(self._under_way[key])
         if key in self._store:
-            self.shared += 1
             return msgspec.structs.replace(
                 self._store[key],
                 round=call.round,
@@ -47,16 +35,36 @@ class SharingSampler:
             )
         done = self._under_way[key] = asyncio.get_running_loop().create_future()
         try:
-            trajectory = await self._inner.sample(call, watcher)
+            trajectory = await sampler.sample(call, watcher)
             if trajectory.status != "failed":
                 self._store.append(key, trajectory)
-                self.made += 1
             return trajectory
         finally:
             del self._under_way[key]
             done.set_result(None)
 
-    def _key(self, call: Call) -> str:
-        sampling = msgspec.json.encode(call.sampling, order="deterministic")
-        parts = (self._model.encode(), call.prompt.encoded, sampling, str(call.seed).encode())
-        return hashlib.blake2b(b"\0".join(parts), digest_size=16).hexdigest()
+
+class SharingSampler:
+    """A sampler whose calls are shared. ``model`` names what answers, endpoint and model: with the same
+    prompt, sampling and seed it is the same call.
+    """
+
+    def __init__(self, inner: Sampler, calls: SharedCalls, *, model: str) -> None:
+        self._inner = inner
+        self._calls = calls
+        self._model = model
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of the sampler behind."""
+        return self._inner.capabilities
+
+    async def sample(self, call: Call, watcher: Watcher) -> Trajectory:
+        """The kept trajectory, or a new one."""
+        return await self._calls.sample(self._inner, self._model, call, watcher)
+
+
+def _key(model: str, call: Call) -> str:
+    sampling = msgspec.json.encode(call.sampling, order="deterministic")
+    parts = (model.encode(), call.prompt.encoded, sampling, str(call.seed).encode())
+    return hashlib.blake2b(b"\0".join(parts), digest_size=16).hexdigest()

@@ -18,7 +18,9 @@ from pacore.verifiers.verifier import Verifier
 
 
 class Ruling(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A verdict as it is kept: of one text on one problem; ``index`` is its place in a pool."""
+    """A verdict as it is kept: of one text on one problem; ``index`` is its place in a pool. One that is
+    ``transient`` is never kept: it could not be verified just now.
+    """
 
     problem: str
     text: str
@@ -27,6 +29,7 @@ class Ruling(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reward: float = 0.0
     reason: str = ""
     index: int | None = None
+    transient: bool = False
 
 
 class VerdictFile:
@@ -69,7 +72,7 @@ class VerdictFile:
         return self._by_index.get(problem_id, {})
 
     def put(self, problem_id: str, text: str, verdict: Verdict, *, index: int | None = None) -> Ruling:
-        """Keep a verdict; it is with the operating system when this returns."""
+        """Keep a verdict, unless it is transient; it is with the operating system when this returns."""
         ruling = Ruling(
             problem=problem_id,
             text=text_hash(text),
@@ -77,7 +80,10 @@ class VerdictFile:
             reward=verdict.reward,
             reason=verdict.reason[:200],
             index=index,
+            transient=verdict.transient,
         )
+        if verdict.transient:
+            return ruling
         try:
             append_line(self._descriptor, msgspec.json.encode(ruling))
         except OSError as error:
@@ -109,7 +115,9 @@ class CachedVerifier:
     async def verify(self, problem: Problem, text: str) -> Verdict:
         """The verdict on ``text``."""
         ruling = await self.rule(problem, text)
-        return Verdict(verdict=ruling.verdict, reward=ruling.reward, reason=ruling.reason)
+        return Verdict(
+            verdict=ruling.verdict, reward=ruling.reward, reason=ruling.reason, transient=ruling.transient
+        )
 
     async def rule_trajectory(
         self, problem: Problem, trajectory: Trajectory, *, index: int | None = None

@@ -128,6 +128,13 @@ def _unverifiable(reason: str) -> Verdict:
     return Verdict(verdict="unverifiable", reason=reason)
 
 
+def _shown(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as a line has it."""
+    shown: dict[str, Any] = msgspec.to_builtins(verdict)
+    del shown["transient"]
+    return shown
+
+
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else str(value)
 
@@ -164,16 +171,16 @@ def _verify_line(line: bytes, rules: RuleVerifier) -> dict[str, Any]:
     try:
         record = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError) as error:
-        return {"id": None, **msgspec.to_builtins(_unverifiable(f"bad_line: not JSON ({error})"))}
+        return {"id": None, **_shown(_unverifiable(f"bad_line: not JSON ({error})"))}
     if not isinstance(record, dict):
-        return {"id": None, **msgspec.to_builtins(_unverifiable("bad_line: not a JSON object"))}
+        return {"id": None, **_shown(_unverifiable("bad_line: not a JSON object"))}
     try:
         verdict = verify_record(record, rules)
         msgspec.json.encode(verdict)
     except Exception as error:
         # A line that no rule foresaw must not cost the verdicts on the others.
         verdict = _unverifiable(f"bad_line: {type(error).__name__}: {error!s:.200}")
-    found: dict[str, Any] = {"id": record.get("id"), **msgspec.to_builtins(verdict)}
+    found: dict[str, Any] = {"id": record.get("id"), **_shown(verdict)}
     if "expected" in record:
         found["expected"] = record["expected"]
     return found

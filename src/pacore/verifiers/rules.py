@@ -75,12 +75,12 @@ class RuleVerifier:
 
     def _in_sandbox(self, ask: Callable[[CodeVerifier], Verdict]) -> Verdict:
         if isinstance(self._code, SandboxError):
-            return Verdict(verdict="unverifiable", reason=f"no_sandbox: {self._code}")
+            return Verdict(verdict="unverifiable", reason=f"no_sandbox: {self._code}", transient=True)
         try:
             return ask(self._code)
         except SandboxError as error:
             # No compiler, or no sandbox just now: that says nothing of the program.
-            return Verdict(verdict="unverifiable", reason=f"no_sandbox: {error}")
+            return Verdict(verdict="unverifiable", reason=f"no_sandbox: {error}", transient=True)
 
     @cached_property
     def _code(self) -> CodeVerifier | SandboxError:

@@ -16,16 +16,18 @@ from pacore.cli import options, verifying
 from pacore.cli.counting import CountDisplay
 from pacore.cli.progress import say
 from pacore.config import Budget
+from pacore.data.pool import DESCRIPTION as POOL_DESCRIPTION
 from pacore.data.pool import MessagePool
 from pacore.data.record import Record
 from pacore.errors import ConfigError, PacoreError
-from pacore.evals.benchmark import Benchmark, load_benchmark
+from pacore.evals.benchmark import Benchmark, is_problem_file, load_benchmark
 from pacore.evals.directory import EvalDirectory, read_outcomes
 from pacore.evals.evaluation import Evaluation
 from pacore.evals.methods import Method, parse_methods
 from pacore.evals.outcome import Outcome
+from pacore.sampling.scripted import ScriptedSampler
 from pacore.session import DEFAULT, open_session
-from pacore.traces.directory import short_hash
+from pacore.traces.directory import read_description
 from pacore.types import SamplingParams
 from pacore.version import __version__
 
@@ -57,6 +59,12 @@ StepNumber: TypeAlias = Annotated[
 ]
 
 
+AcceptFailures: TypeAlias = Annotated[
+    bool,
+    typer.Option("--accept-failures", help="Take runs with failed calls as they came out, instead of again."),
+]
+
+
 def run(
     benchmark: Name,
     out: Out,
@@ -83,6 +91,7 @@ def run(
     budget_tokens: options.BudgetTokens = None,
     budget_usd: options.BudgetUsd = None,
     concurrency: options.Concurrency = None,
+    accept_failures: AcceptFailures = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     config: options.ConfigPath = None,
     gguf: options.Gguf = None,
@@ -103,7 +112,7 @@ def run(
         offline=offline,
     )
     described = load_benchmark(benchmark)
-    source = benchmark if described.prompt == "as_is" and data is None and Path(benchmark).exists() else data
+    source = benchmark if data is None and is_problem_file(benchmark) else data
     plan = _Plan(
         benchmark=described,
         source=described.source(source),
@@ -124,6 +133,7 @@ def run(
         verifying={"allow_unsafe": allow_unsafe_exec, "headers": headers},
         budget=options.budget_of(budget_tokens, budget_usd, None, choice.endpoint),
         concurrency=concurrency,
+        accept_failures=accept_failures,
         notes={"label": label, "step": step},
     )
     raise typer.Exit(_evaluated(plan, out, quiet=quiet))
@@ -145,17 +155,16 @@ class _Plan(msgspec.Struct, frozen=True, kw_only=True):
     verifying: dict[str, Any]
     budget: Budget
     concurrency: int | None
+    accept_failures: bool
     notes: dict[str, Any]
 
-    def settings(self, records: Sequence[Record]) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """What decides the results. More methods, runs and problems may come later, so they are no part."""
+        pool = None if self.pool is None else read_description(self.pool / POOL_DESCRIPTION)["settings"]
         return {
             "pacore": __version__,
             "benchmark": msgspec.to_builtins(self.benchmark),
-            "source": self.source,
-            "problems": short_hash(msgspec.json.encode([record.messages for record in records])),
-            "limit": self.limit,
-            "pool": None if self.pool is None else str(self.pool),
+            "pool": pool,
             "endpoint": options.endpoint_settings(self.choice),
             "sampling": msgspec.to_builtins(self.sampling),
             "seed": self.seed,
@@ -177,7 +186,7 @@ def _evaluated(plan: _Plan, out: Path, *, quiet: bool) -> int:
         if plan.pool is not None:
             pool = stack.enter_context(MessagePool(plan.pool, reasoning=_reads_reasoning(scheduled)))
             _check_pool(pool, records, plan.methods)
-        directory = stack.enter_context(EvalDirectory(out, plan.settings(records), records))
+        directory = stack.enter_context(EvalDirectory(out, plan.settings(), records))
         wanted = [(m.name, r.id, n) for m in scheduled for r in records for n in range(plan.runs)]
         missing = [key for key in wanted if key not in directory.done]
         display = CountDisplay("runs", total=len(missing), quiet=quiet)
@@ -190,7 +199,9 @@ def _evaluated(plan: _Plan, out: Path, *, quiet: bool) -> int:
             raise
     _tell(out, plan.methods)
     if failed:
-        say(f"{failed} runs failed as their calls did; run the same command again to make them")
+        say(
+            f"{failed} runs are missing, as calls or verdicts failed; run the same command again to make them"
+        )
     say(f"`pacore eval report {out} --out report` makes the report")
     return EXIT_INCOMPLETE if failed else 0
 
@@ -221,17 +232,19 @@ def _reads_reasoning(methods: Sequence[Method]) -> bool:
 
 def _check_pool(pool: MessagePool, records: Sequence[Record], methods: Sequence[Method]) -> None:
     """Before anything is spent: every problem has a pool, asked in the same words, and large enough."""
-    asked = {record.id: record.messages for record in pool.records()}
+    asked = {record.id: record for record in pool.records()}
     for record in records:
         if record.id not in pool:
             raise ConfigError(
                 f"the pool {pool.path} has nothing for the problem {record.id!r}; fill it first"
             )
-        if asked.get(record.id) != record.messages:
+        if (known := asked.get(record.id)) is None or known.messages != record.messages:
             raise ConfigError(
                 f"the pool {pool.path} asked {record.id!r} in other words than the benchmark does; "
                 "make it from the benchmark (pacore data pool --benchmark NAME)"
             )
+        if known.truth != record.truth:
+            raise ConfigError(f"the pool {pool.path} was verified with another truth of {record.id!r}")
     smallest = min(len(pool[record.id]) for record in records)
     for method in methods:
         first = method.schedule.rounds[0].width if method.schedule and method.schedule.rounds else 1
@@ -269,7 +282,7 @@ async def _evaluate(
     schedules = [method.schedule for method in plan.methods if method.schedule is not None]
     async with (
         open_session(
-            choice.endpoint,
+            choice.endpoint if schedules else ScriptedSampler([]),
             others=choice.config.endpoints,
             schedules=schedules,
             concurrency=plan.concurrency,
@@ -280,7 +293,9 @@ async def _evaluate(
         verifying.open_verifier(choice.config, plan.judge, **plan.verifying) as verifier,
     ):
         prices = session.samplers[DEFAULT].capabilities.prices
-        directory.work.begin({"models": session.models, "prices": prices})
+        models = {f"model {name}": model for name, model in session.models.items()}
+        # Nothing is asked of it where all methods are estimated.
+        directory.work.begin({**models, "prices": prices} if schedules else {})
         evaluation = Evaluation(
             session,
             directory,
@@ -291,6 +306,7 @@ async def _evaluate(
             pool=pool,
             seed=plan.seed,
             sampling=plan.sampling,
+            accept_failures=plan.accept_failures,
             told=tally.take,
         )
         await evaluation.run()

@@ -175,4 +175,4 @@ def _decided(votes: Votes, shown: str, judgments: list[dict[str, Any]]) -> Verdi
         return Verdict(verdict="incorrect", reason="judged: fails", evidence=evidence)
     errors = [fields["error"] for fields in judgments if "error" in fields]
     reason = f"judge: no verdict after {_TRIES} tries: {errors[0]}" if errors else "judge: undecided"
-    return Verdict(verdict="unverifiable", reason=reason[:300], evidence=evidence)
+    return Verdict(verdict="unverifiable", reason=reason[:300], evidence=evidence, transient=bool(errors))
