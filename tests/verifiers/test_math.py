@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pacore.problems import read_problem
+from pacore.seeds import derive_random
 from pacore.verifiers.math.compare import compare_values
 from pacore.verifiers.math.extract import extract_answer
 from pacore.verifiers.math.parse import parse_answer
@@ -54,6 +55,16 @@ def test_what_looks_alike_is_told_apart_and_what_is_alike_is_not(
 ) -> None:
     verdict = verifier.verdict(case["gold"], case["prediction"])
     assert (verdict.verdict == "correct") == case["equal"], verdict
+
+
+def test_a_verdict_does_not_depend_on_what_was_verified_before(verifier: MathVerifier) -> None:
+    quick = [case for case in CASES if case not in HOSTILE]
+
+    def verdicts(cases: list[dict[str, Any]]) -> dict[Any, str]:
+        return {case["id"]: verifier.verdict(case["gold"], case["prediction"]).verdict for case in cases}
+
+    shuffled = derive_random("order").sample(quick, len(quick))
+    assert verdicts(quick) == verdicts(quick[::-1]) == verdicts(shuffled)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["id"]))
