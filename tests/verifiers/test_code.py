@@ -194,7 +194,8 @@ def test_time_of_all_processes_counts(verifier: CodeVerifier) -> None:
     source = (
         # Grandchildren whose parents are gone: nobody here waits for them, so no usage of children has them.
         "import os, time\nr, w = os.pipe()\nfor _ in range(2):\n"
-        "  if os.fork() == 0:\n    if os.fork() == 0:\n      while time.process_time() < 0.8: pass\n      os.write(w, b'x')\n    os._exit(0)\n"
+        "  if os.fork() == 0:\n    if os.fork() == 0:\n"
+        "      while time.process_time() < 0.8: pass\n      os.write(w, b'x')\n    os._exit(0)\n"
         "for _ in range(2): os.wait()\nfor _ in range(2): os.read(r, 1)\nprint(3)"
     )
     verdict = verifier.verdict({**ONE, "limits": {"time_s": 1}}, source)
