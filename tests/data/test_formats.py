@@ -178,6 +178,8 @@ def test_foreign_verl_rows_keep_what_is_unknown_here(tmp_path: Path) -> None:
     record = read_one(row, tmp_path)
     assert (record.truth, record.source) == (MathTruth(answer="4"), "openai/gsm8k")
     assert record.extra["extra_info"] == {"split": "train", "index": 3}
+    for ending in ("jsonl", "parquet"):
+        assert again(record, "verl", tmp_path / f"again.{ending}") == record
     written = FORMATS["verl"].write(record)
     assert {**written, "extra_info": {"split": "train", "index": 3}} == row
 
@@ -264,6 +266,27 @@ def test_json_arrays_are_read_bare_or_under_a_key(tmp_path: Path) -> None:
     for name, content in (("bare.json", rows), ("keyed.json", {"version": 1, "data": rows})):
         (tmp_path / name).write_text(json.dumps(content))
         assert [record.id for record in RecordFile(tmp_path / name)] == ["0", "1", "2"]
+
+
+def test_what_python_writes_as_json_is_read_though_it_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    digits = "9" * 4000
+    path.write_text(
+        f'{{"id": "a", "question": "q", "ground_truth": {digits}, "score": NaN, "note": "\\ud800"}}\n',
+        encoding="utf-8",
+    )
+    (record,) = RecordFile(path)
+    assert record.truth == MathTruth(answer=digits)
+    write_records(tmp_path / "again.jsonl", [record])
+    (again,) = RecordFile(tmp_path / "again.jsonl")
+    assert (again.truth, again.extra["note"]) == (record.truth, "\ud800")
+
+
+def test_large_integers_in_arrays_are_exact(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text(json.dumps([{"question": "q", "ground_truth": 10**30, "weight": 0.5}]))
+    (record,) = RecordFile(path)
+    assert (record.truth, record.extra) == (MathTruth(answer=str(10**30)), {"weight": 0.5})
 
 
 def test_csv_is_read_by_the_names_in_its_first_line(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Literal, cast
@@ -120,7 +121,11 @@ def _decoded(line: bytes, place: str) -> Row | ProblemError:
     try:
         row = msgspec.json.decode(line)
     except (msgspec.DecodeError, RecursionError) as error:
-        return ProblemError(f"{place}: not JSON ({error}): {line[:80]!r}")
+        try:
+            # What others write as JSON without its being any: NaN, halves of character pairs, huge numbers.
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            return ProblemError(f"{place}: not JSON ({error}): {line[:80]!r}")
     return row if isinstance(row, dict) else ProblemError(f"{place}: a row is an object, not {line[:80]!r}")
 
 
@@ -132,14 +137,23 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Row | ProblemError]]:
         prefix = "item" if head.startswith(b"[") else _array_key(path)
         file.seek(0)
         try:
-            for number, row in enumerate(ijson.items(file, prefix, use_float=True), start=1):
+            for number, row in enumerate(ijson.items(file, prefix), start=1):
                 if isinstance(row, dict):
-                    yield number, row
+                    yield number, _with_floats(row)
                 else:
                     yield number, ProblemError(f"{path}: item {number} is no object: {row!r:.80}")
         except ijson.JSONError as error:
             # What follows cannot be found any more: it is never only skipped.
             raise ProblemError(f"{path}: not JSON from here on: {error}") from error
+
+
+def _with_floats(value: Any) -> Any:
+    """Without decimals: ijson takes no integer beyond 64 bits where it is to make floats itself."""
+    if isinstance(value, dict):
+        return {key: _with_floats(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_floats(item) for item in value]
+    return float(value) if isinstance(value, Decimal) else value
 
 
 def _array_key(path: Path) -> str:

@@ -14,6 +14,9 @@ from pacore.errors import ProblemError
 
 _GROUP = 512
 
+OTHER = "other"
+"""The field of a struct that holds, as JSON, what it has no fields for."""
+
 _TEXT = pa.string()
 _CHAT = pa.list_(pa.struct([("role", _TEXT), ("content", _TEXT)]))
 _ORIGIN = {"source": _TEXT, "license": _TEXT, "origin": _TEXT}
@@ -24,8 +27,8 @@ COLUMNS: dict[str, dict[str, pa.DataType]] = {
         "data_source": _TEXT,
         "prompt": _CHAT,
         "ability": _TEXT,
-        "reward_model": pa.struct([("style", _TEXT), ("ground_truth", _TEXT)]),
-        "extra_info": pa.struct([("id", _TEXT), ("pool", _TEXT), ("record", _TEXT)]),
+        "reward_model": pa.struct([("style", _TEXT), ("ground_truth", _TEXT), (OTHER, _TEXT)]),
+        "extra_info": pa.struct([("id", _TEXT), ("pool", _TEXT), ("record", _TEXT), (OTHER, _TEXT)]),
     },
     "trl": {"prompt": _CHAT, "solution": _TEXT, "responses": _TEXT, "id": _TEXT, **_ORIGIN},
     "verifiers": {"prompt": _CHAT, "answer": _TEXT, "info": _TEXT, "task": _TEXT},
@@ -81,12 +84,10 @@ def _cell(value: Any, kind: pa.DataType, identity: str) -> Any:
                     f"this table; write .jsonl, or the format pacore: {message!r:.80}"
                 )
         return value
-    unknown = set(value) - {field.name for field in kind}
-    if unknown:
-        raise ProblemError(
-            f"record {identity!r}: no column for {', '.join(sorted(unknown))} in this table; write .jsonl"
-        )
-    return value
+    known = {field.name for field in kind}
+    other = {key: item for key, item in value.items() if key not in known}
+    named = {key: item for key, item in value.items() if key in known}
+    return {**named, OTHER: _json(other)} if other else named
 
 
 def _json(value: Any) -> str:

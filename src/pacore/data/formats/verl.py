@@ -79,7 +79,13 @@ def _ability(record: Record) -> str:
 def _mapping(value: Any, key: str, place: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ProblemError(f"{place}: {key} is an object, not {value!r:.80}")
-    return {name: item for name, item in value.items() if item is not None}
+    found = {name: item for name, item in value.items() if item is not None}
+    other = json_inside(found.get("other"))
+    if isinstance(found.get("other"), str) and isinstance(other, dict):
+        # What a table had no fields for.
+        del found["other"]
+        found = {**other, **found}
+    return found
 
 
 def _recognises(row: Mapping[str, Any]) -> bool:
