@@ -87,7 +87,6 @@ def exact_majority(classes: list[int], rewards: list[float], k: int) -> float:
     return float(np.mean(outcomes))
 
 
-@pytest.mark.parametrize("k", [1, 2, 3, 5, 9])
 @pytest.mark.parametrize("k", [1, 2, 4, 6])
 def test_the_expected_maximum_is_that_of_all_subsets(k: int) -> None:
     values = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0]
@@ -95,6 +94,7 @@ def test_the_expected_maximum_is_that_of_all_subsets(k: int) -> None:
     assert expected_maximum(values, k) == pytest.approx(sum(subsets) / len(subsets))
 
 
+@pytest.mark.parametrize("k", [1, 2, 3, 5, 9])
 def test_votes_are_those_of_all_subsets_with_ties_broken_at_random(k: int) -> None:
     classes = [0, 0, 0, 1, 1, 1, 2, -1, -1]
     rewards = [1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
