@@ -43,6 +43,13 @@ class EngineError(PacoreError):
     """The embedded engine or its model could not be had or started."""
 
 
+class TrainingError(PacoreError):
+    """Training cannot go on: a loss that is no number, no memory, a checkpoint that does not fit.
+
+    The last checkpoint is as it was.
+    """
+
+
 class BudgetExhaustedError(PacoreError):
     """What is left of a token or money budget does not pay for one more call."""
 

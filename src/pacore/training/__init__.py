@@ -1,0 +1,1 @@
+"""Training models to synthesise: episodes from message pools, PPO, and a miniature of the whole."""

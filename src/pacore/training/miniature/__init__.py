@@ -1,0 +1,1 @@
+"""The whole of PaCoRe in small: a task, a model from nothing, pools, reinforcement learning, evaluation."""
