@@ -19,7 +19,7 @@ EXIT_USAGE = 1
 EXIT_INCOMPLETE = 2
 EXIT_INTERRUPTED = 130
 
-VERBS = ("ask", "run", "view", "verify", "data", "eval", "doctor")
+VERBS = ("ask", "run", "view", "verify", "data", "eval", "train", "demo", "doctor")
 """Each is ``pacore.cli.VERB``, whose object of that name is a command's function or a Typer of several."""
 
 

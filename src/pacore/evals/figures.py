@@ -42,7 +42,7 @@ def accuracy_figure(
     Methods that differ only in how much they spend are joined by a line; bars are 95 % intervals. Votes over
     a pool are a band. ``None`` where no method has such a cost.
     """
-    with _figure() as (axes, finish):
+    with figure() as (axes, finish):
         colours = iter(COLOURS * 9)
         drawn = 0
         for summary in summaries:
@@ -79,7 +79,7 @@ def training_figure(summaries: Sequence[EvalSummary]) -> str | None:
             runs.setdefault(summary.label, []).append((summary.step, most))
     if not any(len(points) > 1 for points in runs.values()):
         return None
-    with _figure(columns=3, size=(10.5, 3.4)) as (panels, finish):
+    with figure(columns=3, size=(10.5, 3.4)) as (panels, finish):
         for (label, points), colour in zip(runs.items(), COLOURS * 9, strict=False):
             _draw_training(panels, label, sorted(points, key=lambda point: point[0]), colour)
         names = ("accuracy, %", "Emergent Correctness Rate, %", "references named an output")
@@ -171,7 +171,7 @@ def _heights(estimates: Sequence[Estimate]) -> tuple[list[float], list[list[floa
     return heights, [below, above]
 
 
-class _figure:  # noqa: N801 - read as a function: with _figure() as (axes, finish)
+class figure:  # noqa: N801 - read as a function: with figure() as (axes, finish)
     """A figure that is closed whatever happens; ``finish`` gives it as SVG to stand inside a page."""
 
     def __init__(self, *, columns: int = 1, size: tuple[float, float] = _SIZE) -> None:

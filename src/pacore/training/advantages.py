@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -37,9 +39,11 @@ def estimate_advantages(
     return advantages, advantages + now
 
 
-def whiten(advantages: Tensor, mask: Tensor) -> Tensor:
-    """Advantages with mean 0 and deviation 1 over the generated tokens of the batch."""
-    chosen = advantages[mask]
-    deviation = chosen.std(correction=0)
-    return torch.where(mask, (advantages - chosen.mean()) / (deviation + 1e-8), 0.0)
-
+def whiten(advantages: Sequence[Tensor], masks: Sequence[Tensor]) -> list[Tensor]:
+    """Advantages with mean 0 and deviation 1 over the generated tokens of all parts of a batch."""
+    chosen = torch.cat([part[mask] for part, mask in zip(advantages, masks, strict=True)])
+    mean, deviation = chosen.mean(), chosen.std(correction=0)
+    return [
+        torch.where(mask, (part - mean) / (deviation + 1e-8), 0.0)
+        for part, mask in zip(advantages, masks, strict=True)
+    ]

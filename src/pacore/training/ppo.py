@@ -1,6 +1,6 @@
 """Proximal policy optimisation as PaCoRe trains with it: strictly on-policy, with a learned critic.
 
-Reads top to bottom: what an episode is, the settings, one iteration (episodes, trajectories, rewards,
+Reads top to bottom: the settings, one iteration (episodes, trajectories, rewards,
 advantages, one update), and its metrics. A group of n trajectories shares a prompt, whose keys and values are
 computed once, in sampling and in the update. There is no KL penalty and no entropy bonus.
 
@@ -10,10 +10,11 @@ It knows nothing of tasks, tokenizers, checkpoints or progress; :mod:`pacore.tra
 from __future__ import annotations
 
 import contextlib
+import math
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -21,46 +22,9 @@ from torch.nn import functional
 
 from pacore.errors import ConfigError, TrainingError
 from pacore.training.advantages import estimate_advantages, whiten
+from pacore.training.episode import Environment, Episode, Grade
 from pacore.training.network import Network
 from pacore.training.rollout import Rollout, pad_rows, sample, trajectory_outputs
-
-
-@dataclass(frozen=True, slots=True)
-class Episode:
-    """One synthesis round to act in: a prompt ``P(x, M)`` in tokens, and what its grader needs.
-
-    ``message_accuracy`` is the share of right messages in M, ``majority`` whether their most frequent answer
-    is right; ``None`` where that is not known, or there are no messages.
-    """
-
-    prompt: Sequence[int]
-    task: Any
-    message_accuracy: float | None = None
-    majority: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Grade:
-    """What was found of a trajectory: its reward in [0, 1]; ``None`` where it could not be verified.
-
-    ``mentions`` counts its words that refer to references.
-    """
-
-    reward: float | None
-    mentions: int = 0
-
-
-class Environment(Protocol):
-    """Where episodes come from, and who judges what was made of them."""
-
-    def episodes(self, iteration: int) -> Sequence[Episode]:
-        """The episodes of an iteration: a function of its number, so that a run can be resumed."""
-
-    def grade(self, episodes: Sequence[Episode], tokens: Sequence[Sequence[Sequence[int]]]) -> list[list[Grade]]:
-        """The grades of each episode's trajectories, given as tokens without padding."""
-
-    def replay(self, iteration: int) -> tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]:
-        """Prompts and one trajectory each to keep the policy near; asked for where ``replay_weight`` > 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,8 +105,8 @@ class PPO:
         sampled = time.perf_counter()
         grades = self._environment.grade(episodes, _rows(rollout))
         graded = time.perf_counter()
-        rewards, mask = self._rewards(rollout, grades)
-        losses = self._update(rollout, rewards, mask)
+        parts = self._parts(rollout, grades)
+        losses = self._update(parts)
         self.iteration += 1
         ended = time.perf_counter()
         times = {
@@ -167,70 +131,63 @@ class PPO:
                 generator=self._generator,
             )
 
-    def _rewards(self, rollout: Rollout, grades: list[list[Grade]]) -> tuple[Tensor, Tensor]:
-        """Rewards [P, n] and the tokens that are learned from [P, n, T]."""
+    def _parts(self, rollout: Rollout, grades: list[list[Grade]]) -> list[_Part]:
+        """The batch in parts of ``micro`` prompts, with advantages over all of it."""
+        size = self._settings.micro or len(grades)
+        parts = [
+            self._part(rollout.part(slice(begin, begin + size)), grades[begin : begin + size])
+            for begin in range(0, len(grades), size)
+        ]
+        if not any(part.mask.any() for part in parts):
+            raise TrainingError(
+                "no trajectory of the batch could be verified; nothing can be learned from it"
+            )
+        if self._settings.whiten:
+            whitened = whiten([part.advantages for part in parts], [part.mask for part in parts])
+            parts = [replace(part, advantages=found) for part, found in zip(parts, whitened, strict=True)]
+        return parts
+
+    def _part(self, rollout: Rollout, grades: list[list[Grade]]) -> _Part:
+        settings = self._settings
         found = [[grade.reward for grade in row] for row in grades]
         rewards = torch.tensor([[reward or 0.0 for reward in row] for row in found], device=self._device)
-        if self._settings.unverifiable == "zero":
-            return rewards, rollout.mask
-        known = torch.tensor([[reward is not None for reward in row] for row in found], device=self._device)
-        return rewards, rollout.mask & known[..., None]
-
-    def _update(self, rollout: Rollout, rewards: Tensor, mask: Tensor) -> dict[str, float]:
-        """One gradient step of policy and critic on the batch, taken in parts."""
-        parts = list(self._parts(len(rewards)))
-        if not mask.any():
-            raise TrainingError("no trajectory of the batch could be verified; nothing can be learned from it")
+        mask = rollout.mask
+        if settings.unverifiable == "drop":
+            known = [[reward is not None for reward in row] for row in found]
+            mask = mask & torch.tensor(known, device=self._device)[..., None]
         with torch.no_grad(), self._computing():
-            values = torch.cat([_values(self.critic, rollout.part(part)) for part in parts])
-        advantages, returns = self._advantages(rewards, values, mask, rollout.ended)
+            values = _values(self.critic, rollout)
+        advantages, returns = estimate_advantages(
+            rewards,
+            values,
+            mask,
+            gamma=settings.gamma,
+            lam=settings.lam,
+            bootstrap=~rollout.ended if settings.truncation == "bootstrap" else None,
+        )
+        return _Part(rollout, mask, advantages, returns, values[..., :-1])
+
+    def _update(self, parts: Sequence[_Part]) -> dict[str, float]:
+        """One gradient step of policy and critic on the batch, taken in parts."""
         self._policy_optimizer.zero_grad()
         self._critic_optimizer.zero_grad()
-        total = mask.sum()
-        sums = torch.zeros(5, dtype=torch.float64)
-        drift = 0.0
-        for part in parts:
-            share, shift = self._backward(
-                rollout.part(part), advantages[part], returns[part], mask[part], total
-            )
-            sums += share
-            drift = max(drift, shift)
-        sums[4] = self._replay_backward() if self._settings.replay_weight > 0 else 0.0
-        norms = self._step(sums)
-        residual = (returns - values[..., :-1])[mask]
-        explained = 1 - float(residual.var(correction=0) / (returns[mask].var(correction=0) + 1e-8))
-        return {
-            "policy_loss": sums[0].item(),
-            "value_loss": sums[1].item(),
-            "entropy": sums[2].item(),
-            "clipped": sums[3].item(),
-            **({"replay_loss": sums[4].item()} if self._settings.replay_weight > 0 else {}),
-            "log_prob_drift": drift,
-            "explained_variance": explained,
-            **norms,
-        }
+        total = torch.stack([part.mask.sum() for part in parts]).sum()
+        found = [self._backward(part, total) for part in parts]
+        losses = {name: sum(one[name] for one in found) for name in found[0]}
+        losses["log_prob_drift"] = max(one["log_prob_drift"] for one in found)
+        if self._settings.replay_weight > 0:
+            losses["replay_loss"] = self._replay_backward()
+        return {**losses, **self._step(losses), "explained_variance": _explained(parts)}
 
-    def _advantages(
-        self, rewards: Tensor, values: Tensor, mask: Tensor, ended: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        settings = self._settings
-        bootstrap = ~ended if settings.truncation == "bootstrap" else None
-        advantages, returns = estimate_advantages(
-            rewards, values, mask, gamma=settings.gamma, lam=settings.lam, bootstrap=bootstrap
-        )
-        return (whiten(advantages, mask) if settings.whiten else advantages), returns
-
-    def _backward(
-        self, part: Rollout, advantages: Tensor, returns: Tensor, mask: Tensor, total: Tensor
-    ) -> tuple[Tensor, float]:
+    def _backward(self, part: _Part, total: Tensor) -> dict[str, float]:
         """Add a part's gradients; its shares of the losses, and how far log-probabilities moved."""
+        mask, clip = part.mask, self._settings.clip
         with self._computing():
-            scores = trajectory_outputs(self.policy, part).float().log_softmax(-1)
-        log_probs = scores.gather(-1, part.tokens[..., None]).squeeze(-1)
-        shift = torch.where(mask, log_probs - part.log_probs, 0.0)
+            scores = trajectory_outputs(self.policy, part.rollout).float().log_softmax(-1)
+        log_probs = scores.gather(-1, part.rollout.tokens[..., None]).squeeze(-1)
+        shift = torch.where(mask, log_probs - part.rollout.log_probs, 0.0)
         ratio = shift.exp()
-        clip = self._settings.clip
-        gain = torch.minimum(ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages)
+        gain = torch.minimum(ratio * part.advantages, ratio.clamp(1 - clip, 1 + clip) * part.advantages)
         policy_loss = -torch.where(mask, gain, 0.0).sum() / total
         policy_loss.backward()
         with torch.no_grad():
@@ -238,11 +195,16 @@ class PPO:
             clipped = (mask & ((ratio - 1).abs() > clip)).sum() / total
         del scores
         with self._computing():
-            values = trajectory_outputs(self.critic, part).float().squeeze(-1)
-        value_loss = torch.where(mask, (values - returns) ** 2, 0.0).sum() / total / 2
+            values = trajectory_outputs(self.critic, part.rollout).float().squeeze(-1)
+        value_loss = torch.where(mask, (values - part.returns) ** 2, 0.0).sum() / total / 2
         value_loss.backward()
-        shares = torch.stack([policy_loss.detach(), value_loss.detach(), entropy, clipped, entropy * 0])
-        return shares.double().cpu(), float(shift.detach().abs().max())
+        return {
+            "policy_loss": policy_loss.item(),
+            "value_loss": value_loss.item(),
+            "entropy": entropy.item(),
+            "clipped": clipped.item(),
+            "log_prob_drift": shift.detach().abs().max().item(),
+        }
 
     def _replay_backward(self) -> float:
         """Add the gradients of the cross-entropy on the environment's replay; its value."""
@@ -252,7 +214,12 @@ class PPO:
         mask = (torch.arange(replayed.shape[1]) < sizes[:, None])[:, None]
         replayed = replayed[:, None]
         again = Rollout(
-            tokens, lengths, replayed, mask, torch.zeros(mask.shape), torch.ones(mask.shape[:2], dtype=torch.bool)
+            tokens,
+            lengths,
+            replayed,
+            mask,
+            torch.zeros(mask.shape),
+            torch.ones(mask.shape[:2], dtype=torch.bool),
         ).to(self._device)
         with self._computing():
             logits = trajectory_outputs(self.policy, again).float()
@@ -260,19 +227,18 @@ class PPO:
         (self._settings.replay_weight * loss).backward()
         return loss.item()
 
-    def _step(self, losses: Tensor) -> dict[str, float]:
+    def _step(self, losses: dict[str, float]) -> dict[str, float]:
         """Clip and apply the gradients. Raises TrainingError before anything is changed."""
         settings = self._settings
         norms = {
             "policy_norm": float(nn.utils.clip_grad_norm_(self.policy.parameters(), settings.max_norm)),
             "critic_norm": float(nn.utils.clip_grad_norm_(self.critic.parameters(), settings.max_norm)),
         }
-        finite = torch.tensor([*losses.tolist(), *norms.values()])
-        if not finite.isfinite().all():
+        wrong = {name: value for name, value in {**losses, **norms}.items() if not math.isfinite(value)}
+        if wrong:
             raise TrainingError(
-                f"iteration {self.iteration + 1}: a loss or gradient is no finite number "
-                f"(policy loss {losses[0]:g}, value loss {losses[1]:g}, norms {norms}); nothing was "
-                "changed. Lower the learning rates, or train in float32."
+                f"iteration {self.iteration + 1}: no finite number: {wrong}; nothing was changed. Lower the "
+                "learning rates, or train in float32"
             )
         heat = min(1.0, (self.iteration + 1) / settings.warmup) if settings.warmup else 1.0
         for optimizer, rate in (
@@ -283,10 +249,6 @@ class PPO:
                 group["lr"] = heat * rate
             optimizer.step()
         return norms
-
-    def _parts(self, prompts: int) -> Iterator[slice]:
-        size = self._settings.micro or prompts
-        return (slice(begin, begin + size) for begin in range(0, prompts, size))
 
     def _computing(self) -> contextlib.AbstractContextManager[Any]:
         if self._settings.precision == "float32":
@@ -314,6 +276,20 @@ class PPO:
         self.iteration = state["iteration"]
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some prompts of a batch with what their tokens are worth, [P, n, T] each.
+
+    ``mask`` is true on the tokens that are learned from.
+    """
+
+    rollout: Rollout
+    mask: Tensor
+    advantages: Tensor
+    returns: Tensor
+    values: Tensor
+
+
 def _optimizer(network: Network, rate: float) -> torch.optim.Optimizer:
     return torch.optim.AdamW(network.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.0)
 
@@ -326,6 +302,13 @@ def _values(critic: Network, rollout: Rollout) -> Tensor:
     return torch.cat([first, read], dim=2).float().squeeze(-1)
 
 
+def _explained(parts: Sequence[_Part]) -> float:
+    """The share of the returns' variance that the critic foresaw."""
+    returns = torch.cat([part.returns[part.mask] for part in parts])
+    values = torch.cat([part.values[part.mask] for part in parts])
+    return 1 - float((returns - values).var(correction=0) / (returns.var(correction=0) + 1e-8))
+
+
 def _rows(rollout: Rollout) -> list[list[list[int]]]:
     """The trajectories as ragged lists of tokens."""
     sizes = rollout.mask.sum(-1).tolist()
@@ -335,9 +318,7 @@ def _rows(rollout: Rollout) -> list[list[list[int]]]:
     ]
 
 
-def _outcome(
-    episodes: Sequence[Episode], grades: list[list[Grade]], rollout: Rollout
-) -> dict[str, float]:
+def _outcome(episodes: Sequence[Episode], grades: list[list[Grade]], rollout: Rollout) -> dict[str, float]:
     """What the trajectories came to, beside the messages they read."""
     means = [sum(grade.reward or 0.0 for grade in row) / len(row) for row in grades]
     every = [grade for row in grades for grade in row]

@@ -33,10 +33,15 @@ class Rollout:
         return Rollout(*(tensor.to(device) for tensor in tensors))
 
     def part(self, rows: slice) -> Rollout:
-        """The rollout of some of the prompts."""
+        """The rollout of some of the prompts, without padding that only the others need."""
+        width, longest = int(self.lengths[rows].max()), int(self.mask[rows].sum(-1).max())
         return Rollout(
-            self.prompts[rows], self.lengths[rows], self.tokens[rows],
-            self.mask[rows], self.log_probs[rows], self.ended[rows],
+            self.prompts[rows, :width],
+            self.lengths[rows],
+            self.tokens[rows, :, :longest],
+            self.mask[rows, :, :longest],
+            self.log_probs[rows, :, :longest],
+            self.ended[rows],
         )
 
 

@@ -48,8 +48,10 @@ class Run:
     @property
     def name(self) -> str:
         """The schedule as it is written."""
-        listed = ",".join(map(str, self.widths)) if len(set(self.widths)) > 1 or len(self.widths) < 5 else (
-            f"{self.widths[0]}×{len(self.widths)}"
+        listed = (
+            ",".join(map(str, self.widths))
+            if len(set(self.widths)) > 1 or len(self.widths) < 5
+            else (f"{self.widths[0]}×{len(self.widths)}")
         )
         return f"[{listed}]" + (" without compaction" if self.compact == "none" else "")
 
@@ -87,7 +89,7 @@ def evaluate(
         for place, thoughts in enumerate(read):
             tokens[place] += sum(len(thought.tokens) for thought in thoughts)
     messages = last if run.widths else None
-    return _score(run.name, problems, [thoughts[0] for thoughts in read], messages, tokens, seed)
+    return _score(run.name, problems, [thoughts[0] for thoughts in read], messages, tokens, seed=seed)
 
 
 def vote(
@@ -100,12 +102,10 @@ def vote(
         chosen = draw.sample(list(cached), width)
         answers.append(Thought((), majority([thought.code for thought in chosen], draw)))
         tokens.append(sum(len(thought.tokens) for thought in chosen))
-    return _score(f"majority of {width}", problems, answers, None, tokens, seed)
+    return _score(f"majority of {width}", problems, answers, None, tokens, seed=seed)
 
 
-def references(
-    thoughts: Sequence[Thought], run: Run, *, seed: int, key: tuple[int, ...]
-) -> list[str]:
+def references(thoughts: Sequence[Thought], run: Run, *, seed: int, key: tuple[int, ...]) -> list[str]:
     """The messages that the next round reads, in random order."""
     usable = [thought for thought in thoughts if thought.message is not None]
     derive_random("order", seed, *key).shuffle(usable)
@@ -120,6 +120,7 @@ def _score(
     answers: Sequence[Thought],
     messages: Sequence[Sequence[Thought]] | None,
     tokens: Sequence[int],
+    *,
     seed: int,
 ) -> Score:
     right = [answer.code == problem.code for answer, problem in zip(answers, problems, strict=True)]

@@ -1,13 +1,15 @@
 """Digit locks, the miniature's task: easy to check, hard to find, and wrong in independent ways.
 
 A lock ``(a, b, t)`` opens for the one digit d in 0..10 with ``((d + a) * b) mod 11 == t``. A problem has
-one to three locks; its answer is the code, a digit a lock. The teacher, from which the base model learns,
-guesses at most three digits a lock and checks each, then guesses once more unchecked, and states the code:
-full solutions are rare, while a set of messages holds most of the right digits.
+one to three locks; its answer is the code, a digit a lock. A lock may be tried three times, then it jams: a
+trajectory that checks a fourth digit comes to no conclusion, so that nobody finds a code by trying them all.
+The teacher, from which the base model learns, guesses three digits a lock and checks each, then guesses once
+more unchecked, and states the code: full solutions are rare, while a set of messages holds most of the right
+digits.
 
 Everything is written in words of a closed vocabulary, parted by blanks: a lock is ``A +3 *4 =5``, a code
-``A7 B0``, a checked guess ``try 2 +3 :5 *4 =9 =5 not``. Other words of a prompt (the synthesis template's) are
-not seen.
+``A7 B0``, a checked guess ``try 2 +3 :5 *4 =9 =5 not``. Other words of a prompt (the synthesis
+template's) are not seen.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from dataclasses import dataclass
 
 MODULUS = 11
 LARGEST = 3
-CHECKED_GUESSES = 3
+TRIES = 3
 COPYING = 0.15
 """How often the teacher takes a guess from a reference where there is one: at random, aggregating nothing."""
 
@@ -47,8 +49,8 @@ PAD_TOKEN, END_TOKEN = _TOKENS[PAD], _TOKENS[END]
 CLOSE_TOKEN = _TOKENS["</think>"]
 REFERENCE_TOKEN = _TOKENS["reference"]
 
-LONGEST_TRAJECTORY = LARGEST * (4 + 8 * (CHECKED_GUESSES + 1) + 1) + LARGEST + 2
-"""Room for a checked guess a lock more than the teacher makes, in tokens."""
+LONGEST_TRAJECTORY = LARGEST * (4 + 8 * TRIES + 4) + LARGEST + 2
+"""All that three locks can need, in tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +142,22 @@ def prompt_tokens(problem: LockProblem, references: Sequence[str] = ()) -> list[
     return tokens
 
 
+def jams(words: Sequence[str]) -> bool:
+    """Whether a trajectory tries one of its locks more often than that allows."""
+    tries = 0
+    for word in words:
+        if word in NAMES:
+            tries = 0
+        elif word in ("opens", "not"):
+            tries += 1
+            if tries > TRIES:
+                return True
+    return False
+
+
 def draw_reference(problem: LockProblem, draw: random.Random) -> tuple[int, ...]:
     """A code as the teacher without references would state it, without the way there."""
-    hits = (CHECKED_GUESSES + 1) / MODULUS
+    hits = (TRIES + 1) / MODULUS
     return tuple(
         digit if draw.random() < hits else (digit + draw.randrange(1, MODULUS)) % MODULUS
         for digit in problem.code
@@ -165,12 +180,20 @@ def _teach_lock(lock: Lock, offered: Sequence[int], draw: random.Random) -> tupl
     """The digit for a lock, and the words on the way; ``offered`` is what each reference says of it."""
     words = list(lock.words)
     untried = list(range(MODULUS))
-    for _ in range(CHECKED_GUESSES):
+    for _ in range(TRIES):
         source, digit = _guess(offered, untried, draw)
         if digit in untried:
             untried.remove(digit)
         total, rest = (digit + lock.term) % MODULUS, lock.outcome(digit)
-        words += [source, str(digit), f"+{lock.term}", f":{total}", f"*{lock.factor}", f"={rest}", f"={lock.rest}"]
+        words += [
+            source,
+            str(digit),
+            f"+{lock.term}",
+            f":{total}",
+            f"*{lock.factor}",
+            f"={rest}",
+            f"={lock.rest}",
+        ]
         if rest == lock.rest:
             return digit, [*words, "opens"]
         words.append("not")

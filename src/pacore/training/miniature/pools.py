@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pacore.seeds import derive_random
+from pacore.training.episode import Episode, Grade
 from pacore.training.miniature import locks
 from pacore.training.miniature.locks import LockProblem
 from pacore.training.miniature.thinking import Thought, majority, read_thought, think
 from pacore.training.network import Network
-from pacore.training.ppo import Episode, Grade
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,10 @@ def stage_two(
     model: Network, pools: Sequence[Pool], *, low: int, high: int, number: int, seed: int
 ) -> list[Pool]:
     """The pools that the model synthesises sometimes rightly and sometimes not."""
-    drawn = [draw_episode(pool, low=low, high=high, seed=seed, key=("stage two", place))
-             for place, pool in enumerate(pools)]
+    drawn = [
+        draw_episode(pool, low=low, high=high, seed=seed, key=("stage two", place))
+        for place, pool in enumerate(pools)
+    ]
     kept = []
     thoughts = think(model, [episode.prompt for episode in drawn], number, seed=seed)
     for pool, found in zip(pools, thoughts, strict=True):
@@ -52,9 +54,7 @@ def stage_two(
     return kept
 
 
-def draw_episode(
-    pool: Pool, *, low: int, high: int, seed: int, key: tuple[str | int, ...]
-) -> Episode:
+def draw_episode(pool: Pool, *, low: int, high: int, seed: int, key: tuple[str | int, ...]) -> Episode:
     """|M| ~ U(low, high) messages of a pool in random order, as an episode; none where ``high`` is 0."""
     draw = derive_random("locks", seed, *key)
     usable = [thought for thought in pool.thoughts if thought.code is not None]
@@ -87,10 +87,15 @@ class LocksEnvironment:
     replayed: int = 128
 
     def episodes(self, iteration: int) -> list[Episode]:
-        """Some of the pools, each with a message set of its own."""
+        """Some of the pools, each with a message set of its own; those of few locks first, so that the parts
+        of an update have trajectories of like length.
+        """
         chosen = derive_random("locks", self.seed, iteration).sample(range(len(self.pools)), self.prompts)
+        chosen.sort(key=lambda place: len(self.pools[place].problem.locks))
         return [
-            draw_episode(self.pools[place], low=self.low, high=self.high, seed=self.seed, key=(iteration, place))
+            draw_episode(
+                self.pools[place], low=self.low, high=self.high, seed=self.seed, key=(iteration, place)
+            )
             for place in chosen
         ]
 

@@ -11,8 +11,8 @@ import torch
 
 from pacore.seeds import derive_random, derive_seed
 from pacore.training.miniature import locks
-from pacore.training.rollout import Rollout, pad_rows, trajectory_outputs
 from pacore.training.miniature.transformer import Transformer, TransformerShape
+from pacore.training.rollout import Rollout, pad_rows, trajectory_outputs
 
 
 @dataclass(frozen=True, kw_only=True)

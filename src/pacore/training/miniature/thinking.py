@@ -41,17 +41,19 @@ class Thought:
 
 
 def read_thought(tokens: Sequence[int]) -> Thought:
-    """The trajectory that sampled tokens are; what was cut off, or closed no thinking, states no code."""
+    """The trajectory that sampled tokens are.
+
+    What was cut off, closed no thinking, or jammed a lock, states no code.
+    """
     code = None
     if tokens and tokens[-1] == locks.END_TOKEN and locks.CLOSE_TOKEN in tokens:
         last = len(tokens) - 1 - tuple(reversed(tokens)).index(locks.CLOSE_TOKEN)
-        code = locks.read_code(locks.decode(tokens[last + 1 :]))
+        jammed = locks.jams(locks.decode(tokens[:last]).split())
+        code = None if jammed else locks.read_code(locks.decode(tokens[last + 1 :]))
     return Thought(tuple(tokens), code)
 
 
-def think(
-    model: Network, prompts: Sequence[Sequence[int]], number: int, *, seed: int
-) -> list[list[Thought]]:
+def think(model: Network, prompts: Sequence[Sequence[int]], number: int, *, seed: int) -> list[list[Thought]]:
     """``number`` trajectories a prompt.
 
     Prompts of like length are sampled together: trajectories of few locks end early.

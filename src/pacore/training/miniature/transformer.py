@@ -6,7 +6,9 @@ update.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -63,7 +65,7 @@ class Transformer(Network):
         turn = _turns(torch.arange(tokens.shape[1], device=tokens.device), self._size)
         stream = self.embedding(tokens)
         cache = []
-        for block in self.blocks:
+        for block in self._layers():
             stream, keys, values = block.read_prompt(stream, turn)
             cache.append((keys, values))
         rows = torch.arange(tokens.shape[0], device=tokens.device)
@@ -78,11 +80,11 @@ class Transformer(Network):
         read = torch.cat([(~_padding(prompts))[:, None].expand(-1, length, -1), causal], dim=2)
         mask = read.repeat_interleave(number, 0)[:, None]
         stream = self.embedding(tokens.flatten(0, 1))
-        for block, (keys, values) in zip(self.blocks, prompts.cache, strict=True):
+        for block, (keys, values) in zip(self._layers(), prompts.cache, strict=True):
             shared = keys.repeat_interleave(number, 0), values.repeat_interleave(number, 0)
             stream = block.read_trajectory(stream, turn, shared, mask)
         output: Tensor = self.head(self.norm(stream))
-        return output.unflatten(0, (count, number))
+        return output.view(count, number, length, -1)
 
     def begin(self, prompts: PromptState, number: int, limit: int) -> _Growing:
         """Room for the keys and values of ``number`` trajectories a prompt."""
@@ -95,9 +97,9 @@ class Transformer(Network):
         turn = _turns(state.prompts.lengths + state.length, self._size)[:, None]
         padding = _padding(state.prompts)[:, None, None]
         stream = self.embedding(tokens)
-        for layer, (block, shared) in enumerate(zip(self.blocks, state.prompts.cache, strict=True)):
+        for layer, (block, shared) in enumerate(zip(self._layers(), state.prompts.cache, strict=True)):
             own = state.keys[layer], state.values[layer]
-            stream = block.step(stream, turn, shared, padding, own, state.length)
+            stream = block.step(stream, turn, shared, padding, own=own, length=state.length)
         state.length += 1
         output: Tensor = self.head(self.norm(stream))
         return output
@@ -109,6 +111,9 @@ class Transformer(Network):
         state.prompts = PromptState(cache, prompts.lengths[rows], prompts.last[rows])
         state.keys = [keys[rows] for keys in state.keys]
         state.values = [values[rows] for values in state.values]
+
+    def _layers(self) -> Iterator[_Block]:
+        return (cast(_Block, block) for block in self.blocks)
 
     @property
     def _size(self) -> int:
@@ -150,6 +155,7 @@ class _Block(nn.Module):
         turn: Tensor,
         shared: tuple[Tensor, Tensor],
         padding: Tensor,
+        *,
         own: tuple[Tensor, Tensor],
         length: int,
     ) -> Tensor:
