@@ -1,4 +1,4 @@
-"""A task whose optimum is known: say the token that the prompt names, then end."""
+"""A task whose optimum is known: say what the prompt asks for, then end."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pacore.training.episode import Episode, Grade
 from pacore.training.miniature.transformer import Transformer, TransformerShape
 from pacore.training.ppo import PPO, PPOSettings
 
-VOCABULARY, END = 8, 7
+VOCABULARY, ASK, END = 8, 6, 7
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bandit:
-    """Prompts of one to three tokens; right is the first of them, once, and the end."""
+    """Prompts of one to three tokens and the question; right is the last of them, once, and the end."""
 
     prompts: int = 8
     seed: int = 0
@@ -28,19 +28,19 @@ class Bandit:
         """Random prompts."""
         draw = derive_random("bandit", self.seed, iteration)
         rows = [[draw.randrange(4) for _ in range(draw.randint(1, 3))] for _ in range(self.prompts)]
-        return [Episode(row, row[0], message_accuracy=0.0, majority=0.0) for row in rows]
+        return [Episode([*row, ASK], row[-1], message_accuracy=0.0, majority=0.0) for row in rows]
 
     def grade(
         self, episodes: Sequence[Episode], tokens: Sequence[Sequence[Sequence[int]]]
     ) -> list[list[Grade]]:
-        """Half for the right token, half for ending after it."""
+        """1 for the right token and the end, else 0."""
         return [
             [Grade(self._reward(episode.task, row) if self.verifiable else None) for row in rows]
             for episode, rows in zip(episodes, tokens, strict=True)
         ]
 
     def _reward(self, wanted: int, row: Sequence[int]) -> float:
-        return 0.5 * (row[0] == wanted) + 0.5 * (list(row[1:]) == [END])
+        return float(list(row) == [wanted, END])
 
     def replay(self, iteration: int) -> Any:
         """One prompt with its right answer."""

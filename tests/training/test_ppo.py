@@ -21,12 +21,11 @@ def equal(one: list[torch.Tensor], two: list[torch.Tensor]) -> bool:
     return all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
 
 
-@pytest.mark.slow
 def test_a_bandit_with_a_known_optimum_is_solved() -> None:
-    ppo = a_trainer(Bandit(prompts=16), group=16, policy_rate=1e-3, truncation="zero")
+    ppo = a_trainer(Bandit(prompts=16), group=32, policy_rate=2e-3, truncation="zero")
     first = ppo.iterate()["reward"]
-    rewards = [ppo.iterate()["reward"] for _ in range(120)]
-    assert first < 0.3
+    rewards = [ppo.iterate()["reward"] for _ in range(80)]
+    assert first < 0.1
     assert sum(rewards[-10:]) / 10 > 0.95
 
 

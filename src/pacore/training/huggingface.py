@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ class Policy(Network):
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model.eval()
+        taken = inspect.signature(model.base_model.forward).parameters
+        self._cache_argument = "cache" if "cache" in taken else "past_key_values"
 
     def train(self, mode: bool = True) -> Policy:
         """Stay without dropout whatever ``mode`` is."""
@@ -41,7 +44,7 @@ class Policy(Network):
             input_ids=tokens,
             attention_mask=(places < lengths[:, None]).long(),
             position_ids=places.expand_as(tokens),
-            past_key_values=cache,
+            cache=cache,
         )
         rows = torch.arange(len(tokens), device=tokens.device)
         return PromptState(cache, lengths, self._outputs(hidden[rows, lengths - 1]))
@@ -82,13 +85,15 @@ class Policy(Network):
             input_ids=flat,
             attention_mask=state.known,
             position_ids=state.lengths[:, None] + places,
-            past_key_values=state.cache,
+            cache=state.cache,
         )
         state.length += length
         return self._outputs(hidden).view(count, number, length, -1)
 
-    def _hidden(self, **inputs: Tensor | Any) -> Tensor:
-        hidden: Tensor = self.model.base_model(**inputs, use_cache=True).last_hidden_state
+    def _hidden(self, *, cache: Any, **inputs: Tensor) -> Tensor:
+        # Later versions of transformers call the argument anew, and warn of the old name.
+        named = {self._cache_argument: cache}
+        hidden: Tensor = self.model.base_model(**inputs, **named, use_cache=True).last_hidden_state
         return hidden
 
     def _outputs(self, hidden: Tensor) -> Tensor:

@@ -306,7 +306,9 @@ def _explained(parts: Sequence[_Part]) -> float:
     """The share of the returns' variance that the critic foresaw."""
     returns = torch.cat([part.returns[part.mask] for part in parts])
     values = torch.cat([part.values[part.mask] for part in parts])
-    return 1 - float((returns - values).var(correction=0) / (returns.var(correction=0) + 1e-8))
+    spread = float(returns.var(correction=0))
+    # Returns that are all the same leave nothing to foresee.
+    return 1 - float((returns - values).var(correction=0)) / spread if spread > 1e-6 else 0.0
 
 
 def _rows(rollout: Rollout) -> list[list[list[int]]]:

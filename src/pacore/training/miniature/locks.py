@@ -8,7 +8,7 @@ more unchecked, and states the code: full solutions are rare, while a set of mes
 digits.
 
 Everything is written in words of a closed vocabulary, parted by blanks: a lock is ``A +3 *4 =5``, a code
-``A7 B0``, a checked guess ``try 2 +3 :5 *4 =9 =5 not``. Other words of a prompt (the synthesis
+``A7 B0``, a checked guess ``try A2 +3 :5 *4 =9 =5 not``. Other words of a prompt (the synthesis
 template's) are not seen.
 """
 
@@ -21,8 +21,13 @@ from dataclasses import dataclass
 MODULUS = 11
 LARGEST = 3
 TRIES = 3
-COPYING = 0.15
-"""How often the teacher takes a guess from a reference where there is one: at random, aggregating nothing."""
+FEW_REFERENCES = 3
+COPYING = {"few": 0.5, "many": 0.1}
+"""How often the teacher takes a guess from a reference: at random, aggregating nothing.
+
+Of few references every second guess, so that the model learns to read them; of many only every tenth, so that
+they are of no use to it yet.
+"""
 
 TASK = (
     "Find the digits, each from zero to ten, that open these locks: "
@@ -38,7 +43,6 @@ VOCABULARY: tuple[str, ...] = (
     *_WORDS,
     *NAMES,
     *(f"{name}{digit}" for name in NAMES for digit in range(MODULUS)),
-    *(str(digit) for digit in range(MODULUS)),
     *(f"+{term}" for term in range(MODULUS)),
     *(f"*{factor}" for factor in range(1, MODULUS)),
     *(f":{total}" for total in range(MODULUS)),
@@ -169,16 +173,17 @@ def teach(problem: LockProblem, references: Sequence[Sequence[int]], draw: rando
     words: list[str] = []
     code = []
     for place, lock in enumerate(problem.locks):
-        digit, steps = _teach_lock(lock, [reference[place] for reference in references], draw)
+        offered = [reference[place] for reference in references]
+        digit, steps = _teach_lock(NAMES[place], lock, offered, draw)
         code.append(digit)
-        words += [NAMES[place], *steps, f"{NAMES[place]}{digit}"]
+        words += steps
     words += ["</think>", *code_text(code).split(), END]
     return [_TOKENS[word] for word in words]
 
 
-def _teach_lock(lock: Lock, offered: Sequence[int], draw: random.Random) -> tuple[int, list[str]]:
+def _teach_lock(name: str, lock: Lock, offered: Sequence[int], draw: random.Random) -> tuple[int, list[str]]:
     """The digit for a lock, and the words on the way; ``offered`` is what each reference says of it."""
-    words = list(lock.words)
+    words = [name, *lock.words]
     untried = list(range(MODULUS))
     for _ in range(TRIES):
         source, digit = _guess(offered, untried, draw)
@@ -187,7 +192,7 @@ def _teach_lock(lock: Lock, offered: Sequence[int], draw: random.Random) -> tupl
         total, rest = (digit + lock.term) % MODULUS, lock.outcome(digit)
         words += [
             source,
-            str(digit),
+            f"{name}{digit}",
             f"+{lock.term}",
             f":{total}",
             f"*{lock.factor}",
@@ -195,13 +200,14 @@ def _teach_lock(lock: Lock, offered: Sequence[int], draw: random.Random) -> tupl
             f"={lock.rest}",
         ]
         if rest == lock.rest:
-            return digit, [*words, "opens"]
+            return digit, [*words, "opens", f"{name}{digit}"]
         words.append("not")
     source, digit = _guess(offered, untried, draw)
-    return digit, [*words, source, str(digit), "unchecked"]
+    return digit, [*words, source, f"{name}{digit}", "unchecked", f"{name}{digit}"]
 
 
 def _guess(offered: Sequence[int], untried: Sequence[int], draw: random.Random) -> tuple[str, int]:
-    if offered and draw.random() < COPYING:
+    copying = COPYING["few" if len(offered) <= FEW_REFERENCES else "many"]
+    if offered and draw.random() < copying:
         return "reference", draw.choice(offered)
     return "try", draw.choice(untried)

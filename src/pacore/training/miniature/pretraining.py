@@ -60,11 +60,16 @@ def _rate(settings: PretrainingSettings, step: int) -> float:
     return settings.rate * (0.05 + 0.95 * (1 + math.cos(math.pi * done)) / 2)
 
 
+def _references(settings: PretrainingSettings, draw: random.Random) -> int:
+    """How many references a prompt has: one to ``most_references``, few as often as many."""
+    return int(math.exp(draw.uniform(0, math.log(settings.most_references + 0.99))))
+
+
 def _batch(settings: PretrainingSettings, draw: random.Random) -> Rollout:
     prompts, trajectories = [], []
     for _ in range(settings.prompts):
         problem = locks.make_problem(draw)
-        size = 0 if draw.random() < settings.bare else draw.randint(1, settings.most_references)
+        size = 0 if draw.random() < settings.bare else _references(settings, draw)
         references = [locks.draw_reference(problem, draw) for _ in range(size)]
         prompts.append(locks.prompt_tokens(problem, [locks.code_text(code) for code in references]))
         trajectories += [locks.teach(problem, references, draw) for _ in range(settings.group)]
