@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,8 @@ def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """Read a checkpoint. Raises TrainingError for a file that is none."""
+    if not zipfile.is_zipfile(path):
+        raise TrainingError(f"{path} is no checkpoint that can be read; remove it to begin anew")
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:

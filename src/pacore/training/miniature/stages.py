@@ -36,16 +36,16 @@ class MiniatureSettings(Struct, frozen=True, kw_only=True):
     (``prompts`` × ``group`` trajectories each); ``side`` those of the comparisons. |M| ~ U(low, high).
     """
 
-    pretraining: int = 450
-    training: int = 1200
+    pretraining: int = 600
+    training: int = 900
     pool: int = 24
     held_out: int = 2000
     small: int = 600
     prompts: int = 16
     group: int = 32
-    first: int = 80
-    second: int = 60
-    side: int = 80
+    first: int = 60
+    second: int = 40
+    side: int = 40
     low: int = 4
     high: int = 20
     policy_rate: float = 1e-3
