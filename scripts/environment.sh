@@ -24,6 +24,12 @@ prepare_environment() {
         echo "'$python -m venv' does not work; on Debian and Ubuntu: apt install python3-venv" >&2
         exit 1
     fi
+    case ",$1," in
+    *,all,* | *,train,*)
+        # The version that is tested; a build for the processor alone where pip knows of one.
+        "$environment/bin/python" -m pip install --quiet --disable-pip-version-check "torch==2.13.0" >&2
+        ;;
+    esac
     "$environment/bin/python" -m pip install --quiet --disable-pip-version-check \
         --editable "$root[$1]" >&2
     cp "$root/pyproject.toml" "$stamp"

@@ -18,7 +18,9 @@ def a_record(pool: int = 24) -> Record:
         id="one",
         messages=({"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is 3 + 4?"}),
         pool=tuple(
-            Response(content=f"The answer is {7 if place % 4 == 0 else place + 100}.", reward=float(place % 4 == 0))
+            Response(
+                content=f"The answer is {7 if place % 4 == 0 else place + 100}.", reward=float(place % 4 == 0)
+            )
             for place in range(pool)
         ),
     )

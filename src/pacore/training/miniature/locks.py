@@ -31,11 +31,11 @@ they are of no use to it yet.
 
 TASK = (
     "Find the digits, each from zero to ten, that open these locks: "
-    "a digit opens one where (digit + a) * b leaves t modulo eleven."
+    "a digit fits where (digit + a) * b leaves t modulo eleven."
 )
 
 PAD, END = "<pad>", "<end>"
-_WORDS = ("</think>", "try", "reference", "opens", "not", "unchecked")
+_WORDS = ("</think>", "try", "copy", "opens", "not", "unchecked")
 NAMES = ("A", "B", "C")
 VOCABULARY: tuple[str, ...] = (
     PAD,
@@ -51,7 +51,7 @@ VOCABULARY: tuple[str, ...] = (
 _TOKENS = {word: token for token, word in enumerate(VOCABULARY)}
 PAD_TOKEN, END_TOKEN = _TOKENS[PAD], _TOKENS[END]
 CLOSE_TOKEN = _TOKENS["</think>"]
-REFERENCE_TOKEN = _TOKENS["reference"]
+COPY_TOKEN = _TOKENS["copy"]
 
 LONGEST_TRAJECTORY = LARGEST * (4 + 8 * TRIES + 4) + LARGEST + 2
 """All that three locks can need, in tokens."""
@@ -209,5 +209,5 @@ def _teach_lock(name: str, lock: Lock, offered: Sequence[int], draw: random.Rand
 def _guess(offered: Sequence[int], untried: Sequence[int], draw: random.Random) -> tuple[str, int]:
     copying = COPYING["few" if len(offered) <= FEW_REFERENCES else "many"]
     if offered and draw.random() < copying:
-        return "reference", draw.choice(offered)
+        return "copy", draw.choice(offered)
     return "try", draw.choice(untried)

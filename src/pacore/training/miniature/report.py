@@ -92,10 +92,10 @@ def _claims(before: Scores, after: Scores) -> str:
     return "\n".join(
         [
             "## What it shows\n",
-            f"- **Synthesis beats the vote**: `[16]` after training is right on {_percent(synthesis)}, the "
+            f"- **Synthesis against the vote**: `[16]` after training is right on {_percent(synthesis)}, the "
             f"majority of 16 of the base's trajectories on {_percent(vote)}, of the trained model's own on "
             f"{_percent(own)}. The paired gain over the base's majority is {_gain(synthesis, vote)}.",
-            f"- **Wider is better only after training**: [1] → [4] → [16] → [32, 4] is "
+            f"- **Width**: [1] → [4] → [16] → [32, 4] is "
             f"{' → '.join(f'{score.accuracy:.3f}' for score in ladder)} after and "
             f"{' → '.join(f'{score.accuracy:.3f}' for score in flat)} before, the same model in every round.",
             f"- **Right where every message is wrong** (`[16]`): {emergent[0]} before, {emergent[1]} after.",

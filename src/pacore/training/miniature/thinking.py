@@ -26,8 +26,8 @@ class Thought:
 
     @property
     def mentions(self) -> int:
-        """How often it turns to a reference."""
-        return self.tokens.count(locks.REFERENCE_TOKEN)
+        """How often it takes a digit from a reference."""
+        return self.tokens.count(locks.COPY_TOKEN)
 
     @property
     def message(self) -> str | None:
