@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 import pytest
 import torch
-from support.tiny_model import make_tiny_model
 
 from pacore.data.record import Record, Response
 from pacore.data.steps.arithmetic import make_arithmetic
@@ -18,6 +17,7 @@ from pacore.sampling.bundled_model import ensure_model
 from pacore.training.huggingface import ModelSource, Policy, load_critic, load_policy, load_tokenizer
 from pacore.training.local import LocalTraining, train_locally
 from pacore.training.rollout import sample, trajectory_outputs
+from support.tiny_model import make_tiny_model
 
 PROMPTS = [[1, 5, 6, 2], [1, 2], [1, 7, 8, 9, 10, 2]]
 

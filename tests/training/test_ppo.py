@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from support.bandit import END, VOCABULARY, Bandit, a_trainer
 
 from pacore.errors import ConfigError, TrainingError
 from pacore.training.ppo import PPO, PPOSettings
+from support.bandit import END, VOCABULARY, Bandit, a_trainer
 
 
 def weights(ppo: PPO) -> list[torch.Tensor]:
@@ -94,7 +94,7 @@ def test_truncation_is_counted_and_bootstraps_unless_told() -> None:
     cut, ended = a_trainer(limit=1), a_trainer(limit=1, truncation="zero")
     with torch.no_grad():
         for ppo in (cut, ended):
-            ppo.critic.head.weight.normal_(generator=torch.Generator().manual_seed(3))
+            ppo.critic.get_parameter("head.weight").normal_(generator=torch.Generator().manual_seed(3))
     one, two = cut.iterate(), ended.iterate()
     assert one["truncated"] == two["truncated"] > 0
     assert one["value_loss"] != pytest.approx(two["value_loss"])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-from support.bandit import END, VOCABULARY, a_network
 
 from pacore.training.rollout import Rollout, sample, trajectory_outputs
+from support.bandit import END, VOCABULARY, a_network
 
 PROMPTS = [[1, 2, 3, 4, 5], [3], [2, 6, 1]]
 

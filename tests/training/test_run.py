@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 import torch
-from support.bandit import Bandit, a_trainer
 
 from pacore.errors import ConfigError, TrainingError
 from pacore.training.ppo import PPO
 from pacore.training.run import TrainingRun
+from support.bandit import Bandit, a_trainer
 
 CHILD = """
 import os, signal, sys
@@ -108,7 +108,7 @@ def test_memory_that_gives_out_is_said_with_what_to_do(
         raise error
 
     monkeypatch.setattr(PPO, "_sample", fail)
-    with pytest.raises(TrainingError, match="iteration 1: memory gave out .* fewer prompts a backward pass"):
+    with pytest.raises(TrainingError, match=r"iteration 1: memory gave out .* fewer prompts a backward pass"):
         TrainingRun(tmp_path, {}).train(a_trainer(), 1)
 
 

@@ -134,8 +134,8 @@ def _protocol_table(folder: Path) -> str:
     return (
         "## Who thinks in the first round, and the controls\n\n"
         "`without references` had the same iterations of PPO on bare prompts: what plain reinforcement "
-        "learning explains. `without replay` is PPO alone, as in the paper: its own first rounds agree more with each "
-        "other.\n\n" + _table(["", "one call", "[4]", "[16]", "[32,4]", "problems"], rows)
+        "learning explains. `without replay` is PPO alone, as in the paper: its own first rounds agree more "
+        "with each other.\n\n" + _table(["", "one call", "[4]", "[16]", "[32,4]", "problems"], rows)
     )
 
 

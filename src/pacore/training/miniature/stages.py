@@ -54,10 +54,8 @@ class MiniatureSettings(Struct, frozen=True, kw_only=True):
     seed: int = 0
 
 
-QUICK = MiniatureSettings(
-    pretraining=260, training=300, held_out=300, small=150, prompts=12, group=16, first=25, second=10, side=12
-)
-"""The same in a few minutes: for trying, and for tests."""
+QUICK = MiniatureSettings(pretraining=400, training=300, held_out=300, small=150, first=20, second=5, side=10)
+"""The same in less than half the time, and noisier."""
 
 
 @dataclass(frozen=True, kw_only=True)
