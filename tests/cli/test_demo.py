@@ -37,4 +37,4 @@ async def test_the_model_before_training_can_be_shown_beside_it(tmp_path: Path) 
 async def test_a_wrong_number_of_locks_is_an_error() -> None:
     outcome = await pacore("demo", "--locks", "9")
     assert outcome.status == 1
-    assert "9" in outcome.err
+    assert "less than or equal to 3" in outcome.err
