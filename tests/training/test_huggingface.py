@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import msgspec
 import pytest
 import torch
 
 from pacore.data.record import Record, Response
-from pacore.data.steps.arithmetic import make_arithmetic
 from pacore.data.truths import MathTruth
 from pacore.errors import ConfigError
-from pacore.sampling.bundled_model import ensure_model
 from pacore.training.huggingface import ModelSource, Policy, load_critic, load_policy, load_tokenizer
 from pacore.training.local import LocalTraining, train_locally
 from pacore.training.rollout import sample, trajectory_outputs
@@ -133,25 +130,3 @@ def test_a_prompt_that_does_not_fit_is_named(tiny: Path, tmp_path: Path) -> None
 def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot load"):
         load_tokenizer(ModelSource(name=str(tmp_path / "nowhere")))
-
-
-@pytest.mark.slow
-def test_smollm2_takes_two_real_steps_on_arithmetic(tmp_path: Path) -> None:
-    gguf = ensure_model(offline=False, report=print)
-    guesses = (Response(content="I think it is 12.", reward=0.0),) * 4
-    made = [msgspec.structs.replace(record, pool=guesses) for record in make_arithmetic(4, seed=0)]
-    chosen = settings(
-        gguf.parent,
-        gguf=gguf.name,
-        iterations=2,
-        prompts=2,
-        group=4,
-        limit=24,
-        policy_rate=1e-6,
-        longest_prompt=2000,
-    )
-    lines: list[dict[str, float]] = []
-    train_locally(chosen, made, tmp_path, lines.append)
-    assert [line["iteration"] for line in lines] == [1, 2]
-    assert all(line["log_prob_drift"] < 1e-3 and line["policy_norm"] >= 0 for line in lines)
-    assert (tmp_path / "model" / "config.json").is_file()
